@@ -156,20 +156,15 @@ CAPPED = Sizes("capped", shrunk_belief, log_capped)
 @final
 @dataclass(frozen=True, kw_only=True)
 class PlainBetting(Betting):
-    """The betting rule with plain bets."""
+    """The betting rule with plain bets.
 
+    An estimate that is not shrunk needs the longer blocks and the exploration of other rules.
+    """
+
+    default_ratio = Rule.default_ratio
+    usual_g_mix = Rule.usual_g_mix
     sizes: Sizes = field(default=PLAIN, init=False)
     name: str = field(default="betting-plain", init=False)
-
-    @property
-    def default_ratio(self) -> float:
-        """Longer blocks than the default's: an estimate that is not shrunk needs more results."""
-        return 1.15
-
-    @property
-    def usual_g_mix(self) -> float:
-        """More exploration than the default's, for the same reason."""
-        return 0.1
 
 
 @final

@@ -15,7 +15,7 @@ from unittest import mock
 import numpy as np
 
 from surepick.cli.main import main as surepick
-from surepick.learning import result, snapshot
+from surepick.learning import reader, result
 from surepick.study.admin import copy_study, create_study, load_study
 from surepick.study.storage import Storage, Writer, open_storage
 from surepick.study.storage.sql import SqlStorage
@@ -101,8 +101,8 @@ def lock() -> None:
 
 
 COUNTED = {
-    "decisions": (snapshot, "Decision"),
-    "estimate tables": (snapshot, "estimates_of"),
+    "decisions": (reader, "Decision"),
+    "estimate tables": (reader, "estimates_of"),
     "results": (result, "Result"),
     "log reads": (SqlStorage, "read"),
 }

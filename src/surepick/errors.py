@@ -16,6 +16,22 @@ class InvalidInput(SurepickError, ValueError):
     """An argument cannot be used: wrong shape, not finite, outside its range."""
 
 
+class BadLines(InvalidInput):
+    """Lines of a file cannot be used, so nothing of the file is recorded.
+
+    Args:
+        title: the file.
+        problems: one for each line, which begins with its place.
+    """
+
+    def __init__(self, title: str, problems: Sequence[str]) -> None:
+        super().__init__(title, problems)
+        self.title, self.problems = title, problems
+
+    def __str__(self) -> str:
+        return f"{self.title}: nothing is recorded. {'; '.join(self.problems)}."
+
+
 class ArmsDoNotSpan(InvalidInput):
     """The arms leave some direction of the feature space unmeasured, so theta cannot be estimated."""
 

@@ -42,8 +42,8 @@ def test_plot_is_a_png_and_an_svg_with_its_words(section: Section, tmp_path: Pat
         "lower bound",
         "surepick",
         "number of arms K",
-        "surepick, published (table 2)",
-        "RAGE, published",
+        "Jedra and Proutiere (2020), Table 2,",
+        "Lazy TS",
         "delta = 0.05",
     ):
         assert f"<!-- {label}" in words or label in words
@@ -59,7 +59,7 @@ def test_published_figures_are_shown_only_if_there_are_any(section: Section, tmp
     """At another delta there is nothing published to compare with."""
     other = section._replace(summaries=tuple(replace(summary, compared=()) for summary in section.summaries))
     svg = plot(other, tmp_path)[1].read_text("utf-8")
-    assert "published" not in svg
+    assert "Jedra" not in svg
     assert "lower bound" in svg
 
 
@@ -75,23 +75,24 @@ def test_without_matplotlib_the_table_is_still_there(
 def test_what_is_drawn_are_the_means_with_two_standard_errors(
     section: Section, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a log scale that begins below the smallest mean; published means are hollow, one line for each table."""
+    """On a log scale that begins below the smallest mean; published means are hollow, named by their source."""
     saved: list[Figure] = []
     monkeypatch.setattr(Figure, "savefig", lambda self, *_, **__: saved.append(self))
     plot(section, tmp_path)
     (axes,) = saved[0].axes
     drawn = {bars.get_label(): bars for bars in axes.containers}
-    published = [f"surepick, published (table {number})" for number in (2, 1)]
+    published = [f"Jedra and Proutiere (2020), Table {number},\nLazy TS" for number in (2, 1)]
     assert list(drawn) == [
         "surepick",
         *published,
         "lower bound",
         "RAGE",
-        "RAGE, published",
+        "Jedra and Proutiere (2020), Tables 1\nand 2, RAGE",
         "Oracle",
-        "Oracle, published",
+        "Jedra and Proutiere (2020), Tables 1\nand 2, Oracle",
     ]
     assert [drawn[name][0].get_markerfacecolor() for name in published] == ["white", "white"]
+    assert len({drawn[name][0].get_marker() for name in published}) == 2
     assert drawn[published[1]][0].get_xydata().tolist() == [[1000, 1409], [2500, 1404]]
     ours = [(s.cell.arguments["n_arms"], *s.quantities["n_pulls"]) for s in section.summaries if s.label == "surepick"]
     assert drawn["surepick"][0].get_xydata().tolist() == [[place, mean] for place, mean, _ in ours]

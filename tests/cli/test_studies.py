@@ -143,6 +143,19 @@ def test_from_arms_to_an_answer(shell: Shell) -> None:
     assert shell("best").out.startswith(f"E is the best of 5 arms, after {n} pulls")
 
 
+def test_an_answer_whose_model_is_hardly_tested(shell: Shell, tmp_path: Path) -> None:
+    """The mean is curved, and the two ends of a line cannot show it: `best` says so, as `explain` does."""
+    (tmp_path / "ovens.csv").write_text("name,heat\n" + "".join(f"t{n},{20 + 5 * n}\n" for n in range(12)))
+    shell("create", "ovens.csv", "--noise-std", "0.05")
+    while asks := shell("ask", "--format", "json").json["asks"]:
+        shell("tell", str(asks[0]["id"]), "--yes", "--", str(-0.02 * (asks[0]["arm"] - 7.6) ** 2))
+    note = "The model is not tested yet: it was watched on no more arms than there are features"
+    best = shell("best").out
+    assert best.startswith("t11 is the best of 12 arms")
+    assert best.endswith(f"{note} (surepick audit).\n")
+    assert f"{note} (audit)." in shell("best", "--format", "json").json["explanation"]
+
+
 def test_nothing_is_planned_after_the_verdict_but_check_pulls(paints: Shell) -> None:
     """The last batch reaches into a block whose rest is never asked for, so the table does not speak of it."""
     while asks := paints("ask", "-n", "25", "--format", "json").json["asks"]:
@@ -246,6 +259,7 @@ MISTAKES = {
     ("plan", "paints.csv", "--study", "paints"): "leave out one of them",
     ("plan", "--gap", "0.3"): "--gap belongs to a file of arms",
     ("verify", "paints.csv", "--log", "paints.csv"): "cannot read paints.csv",
+    ("verify", "paints.csv"): "surepick export log.csv writes it",
     ("import", "paints.csv"): "must have the columns arm and value",
 }
 
@@ -325,6 +339,14 @@ def test_a_set_of_vectors(shell: Shell) -> None:
     )
     assert shell("tell", "-1,1", "0.5").out.startswith("(-1, 1) = 0.5")
     assert "of a vector the entries" in shell("tell", "corner", "0.5").err
+
+
+def test_audit_says_why_so_many(decided: Shell) -> None:
+    """One sentence for a number that surepick chose, none for a number that was given."""
+    lines = decided("audit").out.splitlines()
+    assert lines[0].endswith("check pulls are planned.")
+    assert lines[1].startswith("Why so many: they show a misfit of half the lead")
+    assert lines[1].endswith("Fewer: surepick audit N.")
 
 
 def test_after_the_verdict(decided: Shell, tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_a_plan_says_it_before_anything_is_spent() -> None:
 
 def test_the_status_of_a_study_says_it() -> None:
     """Under its own word, and only where it is so."""
-    from surepick.learning.explain import facts  # noqa: PLC0415 (loads slowly)
+    from surepick.learning.progress import facts  # noqa: PLC0415 (loads slowly)
 
     for price, is_said in ((20.0, True), (2.0, False)):
         learner = sp.create_learner("lazy-track-and-stop", LINE, costs=low_is_cheap(price))

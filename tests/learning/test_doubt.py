@@ -11,6 +11,7 @@ import pytest
 
 import surepick as sp
 from surepick.core.normality import ShapeWatch
+from surepick.learning.assumptions import assumptions
 
 DOSES = np.array([[1.0], [2.0], [3.0]])
 LINE = np.column_stack([np.ones(3), np.arange(3.0)])
@@ -72,7 +73,7 @@ def test_nothing_is_asserted_and_the_answer_is_shown() -> None:
     assert 'noise="per-arm"' in said
     assert "proved" not in said
     assert result.noise_doubt in said
-    assert "In doubt" in next(one.checked for one in sp.learning.explain.assumptions(result) if "noise" in one.text)
+    assert "In doubt" in next(one.checked for one in assumptions(result) if "noise" in one.text)
 
 
 def test_a_warning_says_what_to_do() -> None:
@@ -115,7 +116,7 @@ def test_a_few_residuals_are_said_to_be_few() -> None:
     rng = np.random.default_rng(2)
     result = sp.identify(DOSES, lambda arm: 5.0 * (arm + 1) + float(rng.standard_normal()), delta=0.1)
     assert (result.guarantee, result.n_pulls) == ("proved", 10)
-    checked = next(one.checked for one in sp.learning.explain.assumptions(result) if "noise" in one.text)
+    checked = next(one.checked for one in assumptions(result) if "noise" in one.text)
     assert "Nothing in 8 residuals speaks against a normal law" in checked
     assert "less than once in 4 measurements need not have shown" in checked
     assert "cannot be seen from 8 residuals" in result.explain()

@@ -13,7 +13,7 @@ from surepick.core.betting.bets import log_returns
 from surepick.core.betting.prior_results import CUTS, N_SHARES, SIDEWAYS, Rest, log_evidence, log_start
 from surepick.core.betting.wealth import BaseWealth, EpsilonWealth, Wealth
 from surepick.errors import InvalidInput
-from surepick.learning import explain as words
+from surepick.learning.assumptions import assumptions
 from surepick.learning.learner import create_learner
 from surepick.types import Array, IntArray
 from tests.learning.lab import RunSettings, X, never
@@ -76,7 +76,7 @@ def test_an_ordinary_call_makes_no_evidence_of_them() -> None:
     assert (result.n_pulls, result.stopped, result.earlier) == (len(history), False, "guidance")
     assert result.epsilon_bound == np.inf
     assert np.isinf(result.arms.high).all()
-    assert f"{len(history)} results of before guide it and are no evidence" in str(words.assumptions(result))
+    assert f"{len(history)} results of before guide it and are no evidence" in str(assumptions(result))
     counted = sp.identify(X, never, noise_std=0.1, history=history, earlier="evidence", max_pulls=0)
     assert np.isfinite(counted.arms.high).all()
     alone = sp.identify(X, lab, noise_std=0.1)

@@ -13,12 +13,12 @@ from rich.console import Console
 
 import surepick as sp
 from surepick.cli.output import EPSILON_IS, live_panel
-from surepick.learning.explain import (
+from surepick.learning.explain import explain, label_of
+from surepick.learning.outlook import Ahead, Outlook
+from surepick.learning.progress import (
     confidence,
     estimate_words,
-    explain,
     facts,
-    label_of,
     lead_words,
     near_tie,
     next_words,
@@ -26,7 +26,6 @@ from surepick.learning.explain import (
     state_line,
     stopping_now,
 )
-from surepick.learning.outlook import Ahead, Outlook
 from surepick.learning.snapshot import NearTie, Snapshot
 
 X = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.4, 0.4, 0.1], [0.5, 0.2, 0.6]])

@@ -21,8 +21,8 @@ from surepick.errors import ModelWarning, NoiseWarning, PullFailed, Skipped, Sur
 from surepick.learning.identify import Progress, identify
 from surepick.learning.learner import Learner
 from surepick.learning.questions import binary_words
+from surepick.learning.reader import Reader
 from surepick.learning.result import Result
-from surepick.learning.snapshot import Reader
 from tests.learning.lab import NAMES, THETA, RunSettings, X, after, never, raising
 
 

@@ -9,9 +9,10 @@ import pytest
 import scipy
 
 import surepick as sp
+from surepick._texts import about, roughly
 from surepick.core import posterior
 from surepick.learning import outlook as outlooks
-from surepick.learning.explain import about, left_to_do, roughly
+from surepick.learning.progress import left_to_do
 from surepick.learning.snapshot import Snapshot
 from surepick.types import Array
 

@@ -12,7 +12,9 @@ from surepick.reporting.experiment_page import (
     LEVELS,
     Estimated,
     Summary,
+    charts,
     compare,
+    draw_means,
     part_of,
     read_section,
     summarize,
@@ -121,6 +123,26 @@ def test_published_figures_beside_ours(folder: Path) -> None:
         ],
     }
     assert [[cell.tone for cell in row[1:]] for row in matrix.rows] == [["agrees", ""], ["better", "open"]]
+
+
+def published_series(folder: Path) -> dict[str, list[list[float]]]:
+    """The hollow lines of the first figure, by their entry in the legend."""
+    canvas, _ = draw_means(next(charts(read_section(folder))))
+    lines = {bars.get_label(): bars[0] for bars in canvas.axes[0].containers}
+    return {name: line.get_xydata().tolist() for name, line in lines.items() if line.get_markerfacecolor() == "white"}
+
+
+def test_published_series_are_named_after_their_source(tmp_path: Path) -> None:
+    """A table beside two algorithms of ours is one series; means of several algorithms of one table are told apart."""
+    runs = {**RUNS, ("default", 1): [90, 110]}
+    one = write_folder(tmp_path / "one", PAPER, runs)
+    assert published_series(one) == {"A paper, Table 1": [[1000, 400], [2500, 400]]}
+    head, _, last = PAPER.rpartition("mean = 400.0")
+    several = write_folder(tmp_path / "several", f"{head}mean = 300.0{last}", runs)
+    assert published_series(several) == {
+        "A paper, Table 1, Lazy TS": [[1000, 400]],
+        "A paper, Table 1, default": [[1000, 300], [2500, 300]],
+    }
 
 
 UNPUBLISHED = PAPER.split("[[published]]", maxsplit=1)[0]

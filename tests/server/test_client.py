@@ -123,8 +123,8 @@ def test_results_by_arm_and_corrections(trees: Blocking, server: RunningServer) 
     assert [one.value for one in trees.measurements()] == [one.value for one in local(server).measurements]
     first = trees.measurements()[0]
     assert (first.value, first.told, first.author, len(first.changes)) == (0.55, 0.5, "robot", 3)
-    with pytest.raises(AttributeError, match="has no field 'valeu'; it has id, arm"):
-        _ = first.valeu
+    with pytest.raises(AttributeError, match="has no field 'colour'; it has id, arm"):
+        _ = first.colour
 
 
 def test_a_value_that_looks_mistyped_is_a_warning(trees: Blocking) -> None:

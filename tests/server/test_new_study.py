@@ -211,6 +211,14 @@ def test_a_file_that_is_too_large_is_refused(start: Any) -> None:
         assert problem(refused) == "a request must have at most 300,000 bytes; send less at a time."
 
 
+def test_a_plan_is_for_tables_of_people(server: RunningServer) -> None:
+    """A larger one would keep the server busy; the study itself can be created."""
+    rows = "".join(f"arm{n},{n * n % 97}\n" for n in range(2_001))
+    page = posted(server, ("t.csv", f"name,T\n{rows}".encode()), lead="1", scatter="1")
+    assert problem(page).startswith("a plan is for at most 2,000 arms here")
+    assert posted(server, do="create", lead="1", **hidden(page)).status_code == 303
+
+
 def test_a_form_that_was_changed_on_its_way(server: RunningServer) -> None:
     """Is refused with a sentence."""
     assert problem(posted(server, title="x.csv", draft="%%%")) == "the file was changed on its way; choose it again."

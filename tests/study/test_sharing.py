@@ -9,7 +9,7 @@ import pytest
 import surepick as sp
 from surepick.errors import Conflict, CorruptLog
 from surepick.learning.learner import Learner
-from surepick.learning.snapshot import Reader
+from surepick.learning.reader import Reader
 from surepick.study.admin import delete_study, load_study
 from surepick.study.certificate import verify
 from surepick.study.storage import open_storage

@@ -9,7 +9,8 @@ import pytest
 
 from benchmarks.study_common import twenty_arms, value_of
 from surepick.errors import CorruptLog
-from surepick.learning import snapshot as snapshots
+from surepick.learning import reader
+from surepick.learning.snapshot import Decision
 from surepick.study import study as studies
 from surepick.study import views
 from surepick.study.admin import create_study, load_study
@@ -45,7 +46,7 @@ def test_a_snapshot_stays_as_it_was() -> None:
 def test_looks_between_two_events_are_worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many there are; and anew after the next event."""
     study, made = new(delta=1e-9), list[int]()
-    real = snapshots.Decision
+    real = Decision
 
     def counted(**values: Any) -> Any:
         made.append(1)
@@ -53,7 +54,7 @@ def test_looks_between_two_events_are_worked_out_once(monkeypatch: pytest.Monkey
 
     for ask in study.ask(4):
         study.tell(ask.id, 0.5)
-    monkeypatch.setattr(snapshots, "Decision", counted)
+    monkeypatch.setattr(reader, "Decision", counted)
     _ = study.status, study.snapshot, study.result(), study.remaining(), study.best
     assert len(made) == 1
     n_before = study.status.n_pulls

@@ -29,7 +29,7 @@ from surepick.cli.options import (
 from surepick.cli.output import Code, Format, check_targets, one_line_warnings, print_error
 from surepick.cli.studies import COMMANDS as OF_STUDIES
 from surepick.cli.studies import TITLE, StudyOptions, add_to
-from surepick.errors import InvalidInput, SurepickError
+from surepick.errors import BadLines, InvalidInput, SurepickError
 
 INTERRUPTED = 130
 """Exit code of typer after a Ctrl-C that no command has handled."""
@@ -64,7 +64,7 @@ app = typer.Typer(
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a command line; every error is one line on standard error."""
+    """Run a command line; every error is one line on standard error, or one for each bad line of a file."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a name the terminal cannot show must not end a session
@@ -78,7 +78,10 @@ def main(arguments: Sequence[str]) -> int:
         return error.exit_code
     except (SurepickError, OSError) as error:
         # Experiments have their options in files, under the names of Python.
-        print_error(str(error), is_of_file=arguments[0] in ("bench", "reproduce"))
+        lines = [str(error)]
+        if isinstance(error, BadLines) and len(error.problems) > 1:
+            lines = [f"{error.title}: nothing is recorded.", *error.problems]
+        print_error(*lines, is_of_file=arguments[0] in ("bench", "reproduce"))
         return Code.MISUSE if isinstance(error, InvalidInput) else Code.FAILURE
     if code == INTERRUPTED:
         print_error("interrupted")

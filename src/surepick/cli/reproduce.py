@@ -17,8 +17,8 @@ from surepick.cli.options import ExperimentOptions
 from surepick.cli.output import Code, Format, check_out, live_view, new_table, print_error, results, stages, write
 from surepick.core.checks import check_count, check_delta
 from surepick.errors import InvalidInput, SurepickError
-from surepick.learning.explain import confidence
 from surepick.learning.learner import Learner
+from surepick.learning.progress import confidence
 from surepick.reporting.experiment_page import Section, Summary, charts, draw_means, section_of, write_report
 from surepick.reporting.figures import INK, save
 from surepick.simulation.compare import CellChange, Comparison, compare

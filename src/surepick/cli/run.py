@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import numpy as np
 
 from surepick._files import lock
+from surepick._texts import between, fixed, places_of
 from surepick.arms.tables.sources import is_grouped, parse_number, reason
 from surepick.cli.arm_files import ArmFile, ChosenSet, read_history
 from surepick.cli.hints import in_shell
@@ -40,9 +41,9 @@ from surepick.cli.studies import who_am_i
 from surepick.cli.studies.ask_tell import asked_again
 from surepick.core.checks import check_count
 from surepick.errors import EntryWarning, InvalidInput, StorageError, SurepickError
-from surepick.learning.explain import between, fixed, near_tie, places_of, state_line
 from surepick.learning.identify import ENOUGH_REPEATS, SKIPPED_IN_A_ROW, contradiction
 from surepick.learning.model import check_audit
+from surepick.learning.progress import near_tie, state_line
 from surepick.learning.questions import binary_words
 from surepick.learning.result import Result
 from surepick.learning.spec import Spec

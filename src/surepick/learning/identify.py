@@ -16,8 +16,8 @@ from surepick.algorithms import check_options
 from surepick.core.checks import check_count, check_number
 from surepick.core.noise import noise_estimate
 from surepick.errors import InvalidInput, ModelWarning, NoiseWarning, PullFailed, Skipped
+from surepick.learning.assumptions import REPEATS_ADVICE, coarse
 from surepick.learning.events import History
-from surepick.learning.explain import REPEATS_ADVICE, coarse
 from surepick.learning.learner import Learner, create_learner
 from surepick.learning.model import check_audit
 from surepick.learning.noise_models import looks_binary

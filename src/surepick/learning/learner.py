@@ -27,9 +27,10 @@ from surepick.errors import InvalidInput
 from surepick.learning import events
 from surepick.learning.blocks import Plans
 from surepick.learning.events import Entry, Event, History, check_start, entry_of, event_of, n_earlier
+from surepick.learning.reader import Reader
 from surepick.learning.result import Result, result_of
 from surepick.learning.settlement import Setting, Settlement
-from surepick.learning.snapshot import Algorithm, Ask, Decision, Reader, Snapshot
+from surepick.learning.snapshot import Algorithm, Ask, Decision, Snapshot
 from surepick.learning.spec import Spec, TaskOptions, takes_options
 from surepick.learning.state import LearnerState
 from surepick.stopping.base import Rule
@@ -219,7 +220,7 @@ class Learner:
 
         Valid if the choice of void and corrected results does not depend on the noise of their own block or of later
         blocks. Never void a result because of its value, of another value of its block, or of later results: dropping
-        outliers gives wrong answers more often than delta. (docs/guarantee.md, Theorem 23.)
+        outliers gives wrong answers more often than delta. (docs/guarantee.md, Theorem 7.)
 
         Args:
             n: number of the measurement, from 0 in the order of telling (`history.numbers`). Void ones keep theirs.

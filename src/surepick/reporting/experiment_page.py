@@ -11,6 +11,7 @@ schedule; the distribution of the pulls, unless there are too many cells; and th
 import html
 import math
 import re
+import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -46,6 +47,8 @@ BESIDE = {"n_pulls": "lower_bound", "evidence": "target"}
 """The reference of a quantity."""
 MOST_BOXES = 80
 """Cells whose distributions fit into one figure."""
+LEGEND_WIDTH = 36
+"""Letters in a line of the legend, which has two columns."""
 PATH_SECONDS = 3.0
 """Longest time of a run that is repeated to draw its evidence path."""
 
@@ -573,20 +576,21 @@ def charts(section: Section) -> Iterator[Chart]:
 
 
 def draw_means(chart: Chart) -> tuple[Any, str]:
-    """Draw means with two standard errors; published means are hollow, and drawn once."""
+    """Draw means with two standard errors; published means are hollow, named by their source, and drawn once."""
     canvas, panels = frame([4.4 if len(chart.quantities) == 1 else 3.6] * len(chart.quantities))
     lines = grouped(chart.cells, lambda s: _words(chart.label(s), chart.rest(s)))
     for axes, quantity in zip(panels, chart.quantities, strict=True):
         seen: set[tuple[float, float]] = set()
-        beside = BESIDE.get(quantity, "")
+        beside, published = BESIDE.get(quantity, ""), _published_lines(chart, lines, quantity)
         for number, (label, members) in enumerate(lines.items()):
             style = {"color": COLORS[number % len(COLORS)], "marker": MARKERS[number % len(MARKERS)]}
             hollow = {**style, "linestyle": ":", "linewidth": 1.0, "markerfacecolor": "white"}
             dashed = {"color": INK, "linestyle": DASHES[number % len(DASHES)], "linewidth": 1.0}
             bounds = [(x, mean, 0.0) for x, mean, _ in _points(chart, members, beside)]
             draw_line(axes, _points(chart, members, quantity), label, **style)
-            for name, points in _published_points(chart, members, quantity).items():
-                draw_line(axes, _new(points, seen), f"{label}, {name}", **hollow)
+            for place, (name, points) in enumerate(published[label].items()):
+                other = {"marker": MARKERS[-place]} if place else {}
+                draw_line(axes, points, textwrap.fill(_words(name), LEGEND_WIDTH), **{**hollow, **other})
             draw_line(axes, _new(bounds, seen), _words(beside.replace("_", " "), chart.rest(members[0])), **dashed)
         means = [y for name in (quantity, beside) for _, y, _ in _points(chart, chart.cells, name)]
         if quantity in {"n_pulls", "seconds"}:
@@ -615,16 +619,28 @@ def _points(chart: Chart, summaries: Iterable[Summary], quantity: str) -> list[P
     return [point for point in points if math.isfinite(point[1])]  # evidence may be infinite
 
 
-def _published_points(chart: Chart, summaries: Iterable[Summary], quantity: str) -> dict[str, list[Point]]:
-    """Return published means by the words for their table, which is named if there are several."""
-    tables: dict[str, list[Point]] = {}
-    for summary in summaries:
-        for figure in [one.published for one in summary.compared if one.published.quantity == quantity]:
-            tables.setdefault(figure.figures, []).append((chart.x(summary), figure.mean, figure.se or 0.0))
-    return {
-        f"published ({table.replace('_', ' ')})" if len(tables) > 1 else "published": points
-        for table, points in tables.items()
-    }
+def _published_lines(
+    chart: Chart, lines: Mapping[str, Sequence[Summary]], quantity: str
+) -> dict[str, dict[str, list[Point]]]:
+    """Return published means by source, each source beside the first of our lines that it is compared with.
+
+    A source with several means at one place has several algorithms: those beside each line are named after it too.
+    """
+    sources: dict[str, dict[str, list[Point]]] = {}
+    for label, members in lines.items():
+        for summary, figure in [(s, one.published) for s in members for one in s.compared]:
+            if figure.quantity == quantity:
+                point = chart.x(summary), figure.mean, figure.se or 0.0
+                sources.setdefault(figure.source, {}).setdefault(label, []).append(point)
+    found: dict[str, dict[str, list[Point]]] = {label: {} for label in lines}
+    for source, parts in sources.items():
+        points = sorted({point for part in parts.values() for point in part})
+        if len({x for x, _, _ in points}) == len(points):
+            found[next(iter(parts))][source] = points
+        else:
+            for label, part in parts.items():
+                found[label][f"{source}, {label}"] = part
+    return found
 
 
 def _new(points: Iterable[Point], seen: set[tuple[float, float]]) -> list[Point]:

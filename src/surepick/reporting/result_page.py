@@ -11,22 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import numpy as np
 
 from surepick._files import replacing
+from surepick._texts import about, between, counted, fixed, percent, places_of
 from surepick._version import __version__
-from surepick.learning.explain import (
-    about,
-    assumptions,
-    between,
-    confidence,
-    counted,
-    fixed,
-    label_of,
-    percent,
-    places_of,
-    sentences,
-    unmeasured,
-    verdict,
-    wide_words,
-)
+from surepick.learning.assumptions import assumptions
+from surepick.learning.explain import label_of, unmeasured, verdict
+from surepick.learning.progress import confidence, sentences, wide_words
 from surepick.reporting import charts, figures
 from surepick.reporting.html import Cell, Table, template
 from surepick.types import Array

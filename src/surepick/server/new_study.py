@@ -32,7 +32,7 @@ router = APIRouter(include_in_schema=False)
 DEFAULTS = {"kind": "number", "how many": "1", "how sure": "95", "loss": "0"}
 FORM = (*DEFAULTS, "name", "sheet", "smallest", "largest", "budget", "lead", "scatter", "title", "draft", "do")
 """Fields of the form; errors call them by these names."""
-MOST_PLANNED = 5_000
+MOST_PLANNED = 2_000
 """Arms of a plan that takes seconds."""
 MOST_COLUMNS, ROOM = 1_000, 100_000
 """Most columns of a table, and bytes of a request beside its file, of which each three bytes are four letters."""

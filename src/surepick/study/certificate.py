@@ -16,10 +16,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, final
 
+from surepick._texts import counted
 from surepick._version import __version__
 from surepick.errors import InvalidInput, SurepickError
-from surepick.learning import explain
+from surepick.learning.assumptions import assumptions
 from surepick.learning.events import n_earlier
+from surepick.learning.explain import explain
 from surepick.learning.learner import GUIDED
 from surepick.study.eras import Era, described
 from surepick.study.events import Kind, Row, canonical, check_asked, check_chain
@@ -103,7 +105,7 @@ def certificate_of(state: State, last_hash: str) -> dict[str, Any]:
         "best": [] if verdict is None else [_plain(key) for key in verdict.best],
         "best_names": [] if verdict is None else [state.roster.key_label(key) for key in verdict.best],
         "guarantee": status.guarantee if state.stopped else "none",
-        "claim": explain.explain(result, numbers=False, estimates=False),
+        "claim": explain(result, numbers=False, estimates=False),
         "delta": learner.delta,
         "all_eras_delta": risk_of(state.eras, state.now),
         "evidence": None if verdict is None else verdict.evidence,
@@ -121,7 +123,7 @@ def certificate_of(state: State, last_hash: str) -> dict[str, Any]:
         "noise_interval": list(result.noise_interval),
         "model_check": result.model_check,
         "n_checks": result.n_checks,
-        "assumptions": [list(one) for one in explain.assumptions(result)],
+        "assumptions": [list(one) for one in assumptions(result)],
         "conditions": list(_conditions(state)),
         "limits": list(_limits(state)),
         "registrations": state.registrations,
@@ -171,7 +173,7 @@ def certificate_of(state: State, last_hash: str) -> dict[str, Any]:
 
 
 def all_eras_words(certificate: Mapping[str, Any]) -> str:
-    """Return a sentence with the error probability over all eras of a study (docs/guarantee.md, Theorem 30)."""
+    """Return a sentence with the error probability over all eras of a study (docs/guarantee.md, Theorem 8)."""
     return f"risk of all {certificate['era']} eras together: {certificate['all_eras_delta']:.6g}"
 
 
@@ -192,9 +194,7 @@ def _conditions(state: State) -> Iterator[str]:
     if first is not None and n and first.options.get("earlier") == "evidence":
         yield IF_EARLIER.format(n=n)
     if state.now.kept is not None:
-        yield OF_KEPT_ERAS.format(
-            event=state.eras[-1]["n"], results=explain.counted(state.now.kept.n_evidence, "result")
-        )
+        yield OF_KEPT_ERAS.format(event=state.eras[-1]["n"], results=counted(state.now.kept.n_evidence, "result"))
         if any(event["joined"] for event in state.eras[1:]):
             yield IF_JOINED
     elif state.era > 1:
@@ -346,9 +346,7 @@ def _note_later(rows: Sequence[Row], report: Report) -> None:
     kinds = {json.loads(row.text)["kind"] for row in rows}
     listed = [kind for kind in ("resumed", "reopened", "voided", "corrected") if kind in kinds]
     more = f" ({', '.join(listed)} among them: ask for a new certificate)" if listed else ""
-    report.notes.append(
-        f"the log has {explain.counted(len(rows), 'later event')}, of which the certificate says nothing{more}"
-    )
+    report.notes.append(f"the log has {counted(len(rows), 'later event')}, of which the certificate says nothing{more}")
 
 
 def _compare(certificate: Mapping[str, Any], again: Mapping[str, Any], report: Report) -> None:

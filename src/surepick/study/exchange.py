@@ -13,7 +13,7 @@ from surepick._files import replacing
 from surepick._texts import safe_cell, shown, told_cell
 from surepick.arms.tables.columns import is_missing, read_column, text_of
 from surepick.arms.tables.sources import COLUMN_FILES, EXCEL, Table, is_grouped, open_table, parse_number, refusing
-from surepick.errors import Conflict, InvalidInput, SurepickError
+from surepick.errors import BadLines, Conflict, InvalidInput, SurepickError
 from surepick.study.events import Row, canonical
 from surepick.study.requests import check_value, find_ask
 from surepick.study.state import AskRecord, Measurement, State
@@ -239,7 +239,7 @@ def sheet_values(state: State, table: Table) -> list[tuple[AskRecord, float]]:
     among those returned.
 
     Raises:
-        InvalidInput: names every bad line.
+        BadLines: names every bad line.
     """
     titles = {str(title).strip().lower(): title for title in table.columns}
     if not {"ask", "value"} <= titles.keys():
@@ -268,9 +268,9 @@ def sheet_values(state: State, table: Table) -> list[tuple[AskRecord, float]]:
         except InvalidInput as error:
             problems.append((table.place(row), str(error).rstrip(".")))
     if problems:
-        said = "; ".join(f"{place}: {problem}" for place, problem in problems[:MOST_LINES])
-        more = f"; and {', '.join(place for place, _ in problems[MOST_LINES:])}" if len(problems) > MOST_LINES else ""
-        raise InvalidInput(f"{table.title}: nothing is recorded. {said}{more}.")
+        said = [f"{place}: {problem}" for place, problem in problems[:MOST_LINES]]
+        more = [f"and {', '.join(place for place, _ in problems[MOST_LINES:])}"] if len(problems) > MOST_LINES else []
+        raise BadLines(table.title, [*said, *more])
     return list(found.values())
 
 

@@ -10,9 +10,9 @@ from typing import Any, final
 
 import numpy as np
 
+from surepick._texts import counted
 from surepick.core.checks import check_count, check_number, check_vector
 from surepick.errors import Conflict, InvalidInput, what_was_meant
-from surepick.learning.explain import counted
 from surepick.learning.noise_models import ENOUGH_BINARY
 from surepick.learning.questions import (
     Question,

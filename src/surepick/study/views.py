@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, final
 
+from surepick._texts import vector_words
 from surepick.errors import SurepickError
 
 if TYPE_CHECKING:  # commands that print a help text load no mathematics
@@ -139,8 +140,6 @@ class StudySnapshot:
 
 def snapshot_of(state: "State", name: str, head: tuple[int, str]) -> StudySnapshot:
     """Return everything that is shown of a study, under the name that its storage has for it."""
-    from surepick.learning.explain import vector_words  # noqa: PLC0415 (`--help` stays quick)
-
     learner, verdict, roster, now = state.learner, state.verdict, state.roster, state.learner.snapshot
     # What was measured after the verdict does not change it.
     keys = [roster.candidate_key(arm) for arm in now.leaders] if verdict is None else list(verdict.best)

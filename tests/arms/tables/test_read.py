@@ -694,7 +694,9 @@ def test_names_of_columns_with_commas_stand_in_quotation_marks(tmp_path: Path) -
     said = str(arms.roles)
     assert "numbers     'u, mol', v\n" in said
     assert "decimal commas in 'u, mol')" in said
-    assert "Not used as features: 'Preis, EUR' (price)." in said
+    assert "dropped     'Preis, EUR' (looks like a price)\n" in said
+    assert arms.roles.not_used.startswith("Not used as features: 'Preis, EUR' (price). To use one, list all")
+    assert said.count("Preis") == 2  # as dropped, and in the advice on prices
 
 
 def test_numbers_with_a_unit_are_pointed_out() -> None:

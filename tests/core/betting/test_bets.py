@@ -43,20 +43,26 @@ def _log_whole(z: Array, v: float, m: float, s2: float) -> Array:
     return np.asarray(np.logaddexp.reduce(parts))
 
 
-@settings(max_examples=60, deadline=None)
-@given(
+def _null_block(log_v: float, m: float, log_s2: float, rest: float, loss: float) -> tuple[float, ...]:
+    v = math.exp(log_v)
+    return -loss * math.sqrt(v), v, m * math.sqrt(v), math.exp(log_s2) * v, rest
+
+
+NULL_BLOCKS = st.builds(
+    _null_block,
     log_v=st.floats(-12, 12),
     m=st.one_of(st.just(0.0), st.floats(0.0, 12.0)),
     log_s2=st.floats(-9, 4),
     rest=st.floats(1e-3, 25.0),
     loss=st.one_of(st.just(0.0), st.floats(0.0, 6.0)),
 )
-def test_no_block_pays_more_than_its_stake_under_the_null(
-    log_v: float, m: float, log_s2: float, rest: float, loss: float
-) -> None:
-    """For every D0 <= 0 the conditional mean of a factor is at most 1; m, s and D0 in standard deviations of z."""
-    v = math.exp(log_v)
-    block = -loss * math.sqrt(v), v, m * math.sqrt(v), math.exp(log_s2) * v, rest
+"""Blocks with D0 <= 0, as (D0, v, m, s2, rest); D0, m and s are drawn in standard deviations of z."""
+
+
+@settings(max_examples=60, deadline=None)
+@given(block=NULL_BLOCKS)
+def test_no_block_pays_more_than_its_stake_under_the_null(block: tuple[float, ...]) -> None:
+    """For every D0 <= 0 the conditional mean of a factor is at most 1."""
     assert _mean_return(*block) <= 1.0 + 1e-9
 
 

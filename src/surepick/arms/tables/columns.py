@@ -375,6 +375,8 @@ class Roles:
     """The column with the cost of a pull of each arm."""
     dropped: tuple[str, ...] = ()
     """Unused columns, each with the reason."""
+    not_used: str = ""
+    """A sentence on the columns that surepick left out by itself, for a warning; `dropped` lists them too."""
     attention: tuple[str, ...] = ()
     """Warnings: levels that differ in case alone, dates."""
     alike: tuple[tuple[str, ...], ...] = ()

@@ -193,6 +193,7 @@ def read_arms(  # noqa: PLR0913 (every argument is an option of its own)
         noise=noise_column,
         cost=cost_column,
         dropped=tuple(f"{quoted(title)} ({why})" for title, why in (read.choice.dropped | terms.dropped).items()),
+        not_used=read.not_used(),
         attention=(*read.attention(), *_saturated(arms, alike)),
         alike=tuple(tuple(map(label, group)) for group in alike),
     )
@@ -211,8 +212,8 @@ def frame_features(frame: Any, *, intercept: bool | None, argument: str, names: 
     table = open_table(frame, title="the data frame" if argument == "arms" else f"`{argument}`")
     table = table if names is None else replace(table, names=names)  # they replace an index
     read = _read(table, _Told())
-    if read.choice.taken_for:
-        warnings.warn(f"{read.attention()[-1]}{OF_READ_ARMS}", TableWarning, stacklevel=_level_of_call())
+    if not_used := read.not_used():
+        warnings.warn(f"{not_used}{OF_READ_ARMS}", TableWarning, stacklevel=_level_of_call())
     terms = terms_of(read.columns, interactions=False, quadratic=False, intercept=intercept)
     return with_constant(_checked_features(table, terms, read.choice), intercept=intercept, row_names=read.names)
 
@@ -220,8 +221,8 @@ def frame_features(frame: Any, *, intercept: bool | None, argument: str, names: 
 def read_frame(frame: Any) -> "TableArms":
     """Read the arms of a data frame, and warn of columns that are taken for no feature."""
     arms = read_arms(frame)
-    if not_used := [text for text in arms.roles.attention if text.startswith(NOT_USED)]:
-        warnings.warn(f"{not_used[0]}{OF_READ_ARMS}", TableWarning, stacklevel=_level_of_call())
+    if not_used := arms.roles.not_used:
+        warnings.warn(f"{not_used}{OF_READ_ARMS}", TableWarning, stacklevel=_level_of_call())
     return arms
 
 
@@ -242,7 +243,6 @@ def _level_of_call() -> int:
     return level
 
 
-NOT_USED = "Not used as features: "
 OF_READ_ARMS = " Read the data frame by `read_arms` for that."
 
 
@@ -290,13 +290,18 @@ class _Read:
     def attention(self) -> list[str]:
         """Return warnings for the user; the last one is about columns that surepick left out by itself."""
         said = [text for column in self.columns for text in column.attention()]
-        if taken_for := self.choice.taken_for:
-            prices = [title for title, purpose in taken_for.items() if purpose == "price"]
-            pays = f' A price of each pull is cost_column="{prices[0]}".' if prices else ""
-            columns = listed([f"{quoted(title)} ({purpose})" for title, purpose in taken_for.items()])
-            advice = "To use one, list all that you want as `features`."
-            said.append(f"{NOT_USED}{columns}. {advice}{pays}")
-        return said
+        return [*said, f"To use a dropped column, {self._advice}"] if self.choice.taken_for else said
+
+    def not_used(self) -> str:
+        """Name the columns that surepick left out by itself; "" if there are none."""
+        columns = [f"{quoted(title)} ({purpose})" for title, purpose in self.choice.taken_for.items()]
+        return f"Not used as features: {listed(columns)}. To use one, {self._advice}" if columns else ""
+
+    @property
+    def _advice(self) -> str:
+        prices = [title for title, purpose in self.choice.taken_for.items() if purpose == "price"]
+        pays = f' A price of each pull is cost_column="{prices[0]}".' if prices else ""
+        return f"list all that you want as `features`.{pays}"
 
 
 def _read(table: Table, told: _Told) -> _Read:

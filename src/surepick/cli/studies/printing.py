@@ -1,6 +1,6 @@
 """Output of the commands about studies: tables and sentences for people, JSON and CSV for programs.
 
-`surepick.study.views` has the records, `surepick.learning.explain` the sentences.
+`surepick.study.views` has the records, `surepick.learning.explain` and `surepick.learning.progress` the sentences.
 """
 
 import math
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from surepick._texts import shown
+from surepick._texts import counted, joined, percent, shown
 from surepick.cli import output
 from surepick.cli.output import EPSILON_IS, Code, facts_table, new_table, results
 from surepick.reporting.study_words import WORDS, recipe_words, remark_of, when
@@ -39,8 +39,6 @@ def show(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 def aim_words(study: "Study") -> str:
     """Describe the goal of a study and its assumption about the noise."""
-    from surepick.learning.explain import percent  # noqa: PLC0415 (`--help` stays quick)
-
     learner = study.learner
     sought = "the best arm" if learner.m == 1 else f"the {learner.m} best arms"
     near = f", or one at most {learner.epsilon:g} below it" if learner.epsilon else ""
@@ -94,7 +92,7 @@ def show_measurements(state: "State") -> None:
 
 def standing_line(study: "Study") -> str:
     """Return the state of a study in one line."""
-    from surepick.learning.explain import left_to_do, state_line  # noqa: PLC0415 (`--help` stays quick)
+    from surepick.learning.progress import left_to_do, state_line  # noqa: PLC0415 (`--help` stays quick)
 
     now = study.snapshot
     if now.status.state == "withdrawn" or now.status.stopped:
@@ -113,7 +111,7 @@ def status_table(study: "Study") -> "RenderableType":
 
 
 def _status_lines(now: "StudySnapshot", *, can_ask: bool) -> dict[str, str]:
-    from surepick.learning.explain import facts, joined  # noqa: PLC0415 (`--help` stays quick)
+    from surepick.learning.progress import facts  # noqa: PLC0415 (`--help` stays quick)
 
     status = now.status
     # The study's verdict stands, also where this machine, with other rounding, would have gone on.
@@ -153,17 +151,22 @@ def _verdict(result: "Result") -> str:
 
 def best_lines(study: "Study") -> list[str]:
     """Return sentences about the best arm in a line; before the verdict, a line for each."""
-    from surepick.learning.explain import sentences, unmeasured  # noqa: PLC0415 (`--help` stays quick)
+    from surepick.learning.assumptions import model_checked  # noqa: PLC0415 (`--help` stays quick)
+    from surepick.learning.explain import unmeasured  # noqa: PLC0415 (`--help` stays quick)
+    from surepick.learning.progress import sentences  # noqa: PLC0415 (`--help` stays quick)
 
     now, result = study.snapshot, study.result()
     spent = "The budget is spent." if now.status.state == "spent" else ""
     said = [f"{_verdict(result)} {spent}".strip(), *sentences(now.learner, now.label, epsilon_is=EPSILON_IS)]
-    return [" ".join(filter(None, [*said, unmeasured(result, audit="surepick audit")]))] if result.stopped else said
+    if not result.stopped:
+        return said
+    notes = [] if result.guarantee == "withdrawn" else [unmeasured, model_checked]
+    return [" ".join(filter(None, [*said, *(note(result, audit="surepick audit") for note in notes)]))]
 
 
 def plan_words(study: "Study") -> str:
     """Return sentences about the pulls left to do."""
-    from surepick.learning.explain import counted, left_to_do  # noqa: PLC0415 (`--help` stays quick)
+    from surepick.learning.progress import left_to_do  # noqa: PLC0415 (`--help` stays quick)
 
     now = study.snapshot
     status = now.status
