@@ -125,18 +125,19 @@ class _Attempts:
         found = _refusal(answer, client.url)
         if status not in (0, *BUSY, *BROKEN) or isinstance(found, CorruptLog):
             raise found
-        if not (self._again or status in BUSY or isinstance(answer, NEVER_SENT)):
+        is_undone = isinstance(answer, NEVER_SENT) or (status in BUSY and not isinstance(found, OutcomeUnknown))
+        if not (self._again or is_undone):
             raise OutcomeUnknown(
                 f"the connection to {client.url} was lost before the answer came, so this has happened, or not; look "
                 "into the log of the study, and do it again if it has not."
             ) from found
         asked_for = answer.headers.get("Retry-After", "") if status else ""
-        pause = min(max(self._next, float(asked_for) if asked_for.isdecimal() else 0.0), LONGEST_PAUSE)
+        pause = max(min(self._next, LONGEST_PAUSE), float(asked_for) if asked_for.isdecimal() else 0.0)
         usual = PATIENCE if client.has_answered.is_set() else FIRST_PATIENCE
         if time.monotonic() + pause > self._since + (usual if client.patience is None else client.patience):
             raise found
         self._next = 2.0 * pause
-        return pause * random.uniform(0.5, 1.0)  # noqa: S311 (so that many clients come back one by one)
+        return pause * random.uniform(1.0, 1.5)  # noqa: S311 (so that many clients come back one by one)
 
 
 class _Methods:
@@ -545,5 +546,6 @@ def _refusal(answer: Any, url: str) -> SurepickError:
         problem = answer.json()
         kind = getattr(errors, problem["type"].rpartition(":")[2], kind)
         said = said if problem["detail"] == answer.reason_phrase else str(problem["detail"])
+    said += f" Here a token is an argument of the client, or in {OF_TOKEN}." if answer.status_code == 401 else ""
     found: SurepickError = kind(said)
     return found

@@ -48,6 +48,8 @@ def test_pages(tmp_path: Path) -> None:
     assert [
         name for name, page in pages.items() if re.search(r'<(script|link|img)[^>]*(src|href)="(https?:)?//', page)
     ] == []
-    assert pages["index"].count("<svg viewBox") == 2
+    shown = re.findall(r'<img class="only-(?:light|dark)" src="([^"]*)"', "".join(pages.values()))
+    assert len(shown) >= 14
+    assert [path for path in shown if not (tmp_path / path).is_file()] == []
     assert 'id="surepick.identify"' in pages["api"]
     assert purposes()["surepick.arms.base"] in pages["api"]

@@ -2,13 +2,14 @@
 
 import asyncio
 import inspect
-import json
 import re
+import subprocess
+import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, assert_type
 
 import httpx
 import numpy as np
@@ -16,7 +17,7 @@ import pytest
 
 import surepick as sp
 from surepick import errors
-from surepick.client import AsyncClient, Client
+from surepick.client import AsyncClient, Client, Record, _Attempts
 from surepick.study.admin import load_study
 from surepick.study.certificate import verify
 from surepick.study.study import Study
@@ -122,8 +123,8 @@ def test_results_by_arm_and_corrections(trees: Blocking, server: RunningServer) 
     assert [one.value for one in trees.measurements()] == [one.value for one in local(server).measurements]
     first = trees.measurements()[0]
     assert (first.value, first.told, first.author, len(first.changes)) == (0.55, 0.5, "robot", 3)
-    with pytest.raises(AttributeError, match="has no field 'valeu'; it has id, arm"):
-        _ = first.valeu
+    with pytest.raises(AttributeError, match="has no field 'colour'; it has id, arm"):
+        _ = first.colour
 
 
 def test_a_value_that_looks_mistyped_is_a_warning(trees: Blocking) -> None:
@@ -348,6 +349,34 @@ def test_patience(shaky: Client, server: RunningServer, network: Network, monkey
         client.status()
 
 
+@pytest.mark.parametrize(
+    ("status", "kind", "again", "expected"),
+    [
+        (503, "StorageError", False, None),
+        (503, "OutcomeUnknown", True, None),
+        (503, "OutcomeUnknown", False, errors.OutcomeUnknown),
+        (502, "", True, None),
+        (504, "", False, errors.OutcomeUnknown),
+        (503, "CorruptLog", True, errors.CorruptLog),
+        (429, "TooBusy", False, None),
+        (500, "", True, errors.SurepickError),
+        (301, "", True, errors.SurepickError),
+    ],
+)
+def test_which_answers_are_waited_out(status: int, kind: str, again: bool, expected: Any) -> None:
+    """Those of a server that has done nothing, and for what can be sent twice those of a broken one too."""
+    problem = {"type": f"urn:surepick:{kind}", "detail": "The reason."}
+    answer = httpx.Response(status, json=problem, headers={"Retry-After": "2"})
+    with Client("http://127.0.0.1:1", "trees") as client:
+        attempts = _Attempts(client, again=again)
+        if expected is None:
+            assert 2.0 <= attempts.pause_after(answer) <= 3.0
+            return
+        with pytest.raises(errors.SurepickError) as refused:
+            attempts.pause_after(answer)
+        assert type(refused.value) is expected
+
+
 def test_a_busy_server_is_asked_again_later(tmp_path: Path) -> None:
     """429 with Retry-After, from a limit of three requests a second."""
     with serving(str(tmp_path / "lab.db"), rate=3) as server, Client(server.url) as client:
@@ -427,7 +456,8 @@ def test_a_token_is_sent_and_never_shown(tmp_path: Path, monkeypatch: pytest.Mon
             shown = f"{client!r} {refused.value} {vars(client)}"
             assert secret not in shown
         monkeypatch.delenv("SUREPICK_TOKEN")
-        with Client(server.url, "trees") as client, pytest.raises(errors.SurepickError, match="needs a token"):
+        said = "needs a token.* or in SUREPICK_TOKEN"
+        with Client(server.url, "trees") as client, pytest.raises(errors.SurepickError, match=said):
             client.status()
 
 
@@ -460,6 +490,12 @@ def test_a_token_goes_to_no_other_machine_in_the_open() -> None:
     assert Client("http://127.0.0.1:1", token="spk_secret\n")._http.headers["Authorization"] == "Bearer spk_secret"
 
 
+def test_a_client_loads_no_mathematics() -> None:
+    """A robot starts quickly, on a small machine."""
+    script = "import sys, surepick; surepick.Client; assert not {'numpy', 'scipy', 'pandas'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
 def test_both_clients_have_the_same_methods_with_words() -> None:
     """Every method has a docstring and a signature, in `help` too."""
     for name in ("ask", "tell", "fail", "status", "events", "create", "reopen"):
@@ -468,4 +504,6 @@ def test_both_clients_have_the_same_methods_with_words() -> None:
         assert inspect.signature(getattr(Client, name)) is not None
     with Client("http://127.0.0.1:1") as client:
         assert "n: int = 1" in str(inspect.signature(client.ask))
-    json.dumps(client.of("trees").study)
+    if TYPE_CHECKING:
+        assert_type(client.ask(2), list[Record])
+        _ = assert_type(AsyncClient("").status(), Coroutine[Any, Any, Record])

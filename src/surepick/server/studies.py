@@ -7,7 +7,6 @@ thousands of results a second.
 
 import asyncio
 import json
-import math
 import threading
 import time
 from collections import OrderedDict, deque
@@ -19,6 +18,7 @@ from typing import Any, TypeVar, final
 
 from anyio import to_thread
 
+from surepick._texts import plain_data
 from surepick.errors import CorruptLog, NoSuchStudy, SurepickError
 from surepick.study.storage import Storage
 from surepick.study.study import Study
@@ -256,19 +256,5 @@ def _settle(future: asyncio.Future[Any], outcome: Any) -> None:
 
 def to_json(value: Any) -> bytes:
     """Return JSON in which numbers that are not finite are null."""
-    try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    except ValueError:
-        text = json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(plain_data(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.encode(errors="backslashreplace")
-
-
-def _finite(value: Any) -> Any:
-    match value:
-        case dict():
-            return {key: _finite(one) for key, one in value.items()}
-        case list() | tuple():
-            return [_finite(one) for one in value]
-        case float() if not math.isfinite(value):
-            return None
-    return value

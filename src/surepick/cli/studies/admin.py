@@ -116,6 +116,11 @@ def audit(
     with where.loaded() as study:
         planned = study.audit(wanted, worker=where.who)
         printing.say(f"{planned} check pulls are planned." if planned != 1 else "One check pull is planned.")
+        if planned and wanted == "auto":
+            printing.say(
+                "Why so many: they show a misfit of half the lead, which could make the answer wrong, unless that "
+                "takes more than twice the pulls so far and more than twenty of every arm. Fewer: surepick audit N."
+            )
         if planned:
             printing.say(f"Next: {where.next(f'ask -n {planned}', study)}")
     return Code.OK
