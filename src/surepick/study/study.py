@@ -114,7 +114,7 @@ class Study:
 
     def __reduce__(self) -> Any:
         """A pickle has the storage by its address, and the name: another process opens the same study."""
-        return partial(Study, self.storage, self.name, author=self.author), ()
+        return partial(type(self), self.storage, self.name, author=self.author), ()
 
     def close(self) -> None:
         """Let go of the connections of its storage; a later call makes new ones. `with` does it at the end."""
