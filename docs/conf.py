@@ -27,9 +27,10 @@ nitpicky = True
 nitpick_ignore_regex = [("py:.*", ".*")]
 
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+python_maximum_signature_line_length = 80
 default_role = "literal"  # docstrings put code into single backticks
-add_module_names = False
 
 exclude_patterns = ["_build"]
 html_theme = "furo"
