@@ -17,8 +17,8 @@ export MKL_NUM_THREADS ?= 1
 run: $(STAMP)  ## Run Lazy Track-and-Stop on the many-arms problem: live, a table, a plot in out/ (ARGS="--help")
 	$(BIN)/surepick run $(ARGS)
 
-serve: $(STAMP)  ## Serve a demonstration: a study of real data and a simulated bench, at localhost:8080 (ARGS="--port 9000")
-	$(BIN)/surepick serve --demo $(ARGS)
+serve: $(STAMP)  ## Serve a demonstration: a study of real data and a simulated bench, at localhost:8080 (ARGS="9000" for another port)
+	$(BIN)/python -m examples.live_bench $(ARGS)
 
 test: $(STAMP)  ## Run every test, the code of README and docs included (ARGS="-k design" selects)
 	$(BIN)/python -m pytest $(ARGS)

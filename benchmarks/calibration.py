@@ -1,6 +1,7 @@
 """Are the estimates before the verdict right? Said probabilities against frequencies, forecasts against what happened.
 
-`make bench ARGS=calibration`, or `python -m benchmarks.calibration [best | next | remaining | binary] [runs]`.
+`make bench ARGS=calibration`, or `python -m benchmarks.calibration [best | next | remaining | binary] [runs]`;
+`binary` takes a seed too.
 """
 
 import itertools
@@ -54,6 +55,9 @@ SETS: dict[str, Callable[[np.random.Generator], Array]] = {
 }
 TAUS = (0.1, 0.3, 1.0)
 """Standard deviations of the effects, in units of the noise."""
+
+SHARES = ((5, 0.5, 0.95), (5, 0.0, 1.0), (5, 0.05, 0.3), (5, 0.8, 0.99), (10, 0.2, 0.8), (5, 0.6, 0.75))
+"""Families of 0/1 rewards: number of arms, and the ends between which their shares are uniform."""
 
 
 def _drawn(X: Array, tau: float, rng: np.random.Generator) -> Array:
@@ -169,13 +173,29 @@ def best(n_runs: str = "60") -> None:
     _table(found, f"near ties, seed {SEED}, {n_runs} runs of each of 3 families")
 
 
-def binary(n_runs: str = "200") -> None:
-    """Compare said and true frequencies for rewards that are 0 or 1: 5 shares between 0.5 and 0.95."""
+def binary(n_runs: str = "200", seed: str = str(SEED)) -> None:
+    """Compare said and true frequencies for rewards that are 0 or 1, by family of shares and for all of them."""
     found: list[Look] = []
-    for run in range(int(n_runs)):
-        means = np.random.default_rng([SEED, 200, run, 1]).uniform(0.5, 0.95, 5)
-        found += looks(np.eye(5), means, [SEED, 200, run], noise=bernoulli, rewards="binary", model="unstructured")
-    _table(found, f"0/1 rewards, 5 shares, seed {SEED}, {n_runs} runs")
+    print(f"\n0/1 rewards, seed {seed}, {n_runs} runs of each of {len(SHARES)} families; s.e. from whole runs")
+    for number, (n_arms, low, high) in enumerate(SHARES):
+        runs: list[list[Look]] = []
+        for run in range(int(n_runs)):
+            at = [int(seed), 200 + number, run]
+            means = np.random.default_rng([*at, 1]).uniform(low, high, n_arms)
+            runs.append(list(looks(np.eye(n_arms), means, at, noise=bernoulli, rewards="binary", model="unstructured")))
+        own = [one for kept in runs for one in kept]
+        said, right = np.mean([one.outlook.probability for one in own]), np.mean([one.right for one in own])
+        # Looks of one run depend on each other, runs do not.
+        off = [sum(float(one.right - one.outlook.probability - right + said) for one in kept) for kept in runs]
+        print(
+            f"  {n_arms} shares from {low:g} to {high:g}: best said {said:.3f}, right {right:.3f} "
+            f"({np.linalg.norm(off) / len(own):.3f}); loss said {np.mean([one.outlook.loss for one in own]):.3f}, true "
+            f"{np.mean([one.loss for one in own]):.3f}; within the 95 % loss "
+            f"{np.mean([one.loss <= one.outlook.likely_loss for one in own]):.3f} ({len(own)} looks)",
+            flush=True,
+        )
+        found += own
+    _table(found, f"0/1 rewards, all {len(SHARES)} families, seed {seed}, {n_runs} runs of each")
 
 
 def further(n_runs: str = "40") -> None:

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from surepick.arms.tables.read import TableArms as TableArms
     from surepick.arms.tables.read import read_arms as read_arms
     from surepick.arms.top_k import TopK as TopK
+    from surepick.client import AsyncClient as AsyncClient
+    from surepick.client import Client as Client
     from surepick.core.design import Design as Design
     from surepick.core.design import characteristic_time as characteristic_time
     from surepick.core.design import lower_bound as lower_bound
@@ -73,6 +75,7 @@ _HOMES = {
     "arms.sphere": ("Sphere",),
     "arms.tables.read": ("TableArms", "read_arms"),
     "arms.top_k": ("TopK",),
+    "client": ("Client", "AsyncClient"),
     "core.design": ("Design", "characteristic_time", "lower_bound", "optimal_design"),
     "learning.snapshot": ("Ask", "Decision"),
     "learning.events": ("History",),
@@ -99,6 +102,7 @@ __all__ = [
     "NotCertified", "NotEnoughData", "PullFailed", "NoiseWarning", "ModelWarning", "TableWarning",
     "EntryWarning",
     "create_study", "load_study", "list_studies", "copy_study", "delete_study", "Study", "StudyAsk",
+    "Client", "AsyncClient",
     "Conflict", "StudyExists", "NoSuchStudy", "StorageError", "CorruptLog",
     "plan", "Plan", "noise_from_replicates", "problems", "simulate", "Runs", "__version__",
 ]  # fmt: skip

@@ -69,7 +69,7 @@ def test_without_matplotlib_the_table_is_still_there(
     """One line says what to install."""
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     assert plot(section, tmp_path) == ()
-    assert capsys.readouterr().err == "surepick: no plot: a figure needs matplotlib; install surepick[report].\n"
+    assert capsys.readouterr().err == "surepick: no plot: a figure needs matplotlib; install surepick[figures].\n"
 
 
 def test_what_is_drawn_are_the_means_with_two_standard_errors(

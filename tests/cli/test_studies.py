@@ -25,7 +25,7 @@ from surepick.cli import output
 from surepick.cli.main import main
 from surepick.cli.studies import complete_studies
 from surepick.cli.studies.ask_tell import complete_arms
-from surepick.cli.studies.printing import recipe_words
+from surepick.reporting.study_words import recipe_words
 from surepick.study.certificate import digest_of
 from surepick.study.signatures import read_stamp
 from surepick.study.storage import open_storage
@@ -259,6 +259,7 @@ MISTAKES = {
     ("plan", "paints.csv", "--study", "paints"): "leave out one of them",
     ("plan", "--gap", "0.3"): "--gap belongs to a file of arms",
     ("verify", "paints.csv", "--log", "paints.csv"): "cannot read paints.csv",
+    ("verify", "paints.csv"): "surepick export log.csv writes it",
     ("import", "paints.csv"): "must have the columns arm and value",
 }
 
@@ -338,6 +339,14 @@ def test_a_set_of_vectors(shell: Shell) -> None:
     )
     assert shell("tell", "-1,1", "0.5").out.startswith("(-1, 1) = 0.5")
     assert "of a vector the entries" in shell("tell", "corner", "0.5").err
+
+
+def test_audit_says_why_so_many(decided: Shell) -> None:
+    """One sentence for a number that surepick chose, none for a number that was given."""
+    lines = decided("audit").out.splitlines()
+    assert lines[0].endswith("check pulls are planned.")
+    assert lines[1].startswith("Why so many: they show a misfit of half the lead")
+    assert lines[1].endswith("Fewer: surepick audit N.")
 
 
 def test_after_the_verdict(decided: Shell, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 
 import surepick as sp
 from tests.browser import needs_browser, offline_context, open_browser
@@ -84,7 +85,7 @@ def test_page_says_everything(pages: Path) -> None:
     assert "is the best of 6 arms" in text
     assert "Leader against runner-up" in text
     assert "Behind the leader" in text
-    assert html.count('<img src="data:image/svg+xml;base64,') == 4
+    assert len(re.findall("<figure>.*?<svg.*?</figure>", html, re.DOTALL)) == 4
     assert "&lt;b&gt;gloss&lt;/b&gt;" in html
     assert "tested by 12 check pulls" in text
     assert "chosen before its reward was seen" in text
@@ -107,9 +108,12 @@ def test_pages_of_other_states(pages: Path) -> None:
     assert "is the best of" not in texts["withdrawn"]
     assert "Leader against" not in texts["withdrawn"]
     assert "Which arm of the unit sphere in R^2 is the best?" in texts["vectors"]
+    assert not re.search("leader|excluded", texts["withdrawn"].partition("Figures")[2].partition("All arms")[0])
+    assert "Estimates of 2 candidates" in texts["candidates"]
     assert "All candidates" in texts["candidates"]
     assert "All arms" in texts["candidates"]
-    assert texts["many"].count("predicted") >= 1900
+    assert "The first 1,000 of 2,000 rows; the result&#39;s `to_frame` has all." in texts["many"]
+    assert 900 <= texts["many"].count("predicted") <= 1_000
     for text in texts.values():
         assert not re.search(r"\bnan\b|\binf\b", text)
 
@@ -152,6 +156,15 @@ def test_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_page_needs_no_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only figures for papers do."""
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    made("undecided").report(tmp_path / "r.html")
+    assert "<svg" in (tmp_path / "r.html").read_text("utf-8")
+    with pytest.raises(sp.SurepickError, match=r"surepick\[figures\]"):
+        made("undecided").plot_estimates()
+
+
 def test_measured_means_are_those_of_the_rewards() -> None:
     """Also after corrections; arms never measured have none."""
     result = made("undecided")
@@ -184,8 +197,9 @@ def test_pages_in_a_browser_without_a_network(browser: Any, pages: Path, tmp_pat
         page.on("dialog", lambda dialog, seen=complaints: seen.append(dialog.message))
         page.goto((pages / f"{state}.html").as_uri(), wait_until="load")
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), state
-        assert page.evaluate("[...document.images].every((image) => image.complete && image.naturalWidth > 0)")
-        parts = "[...document.querySelectorAll('.box, img, pre')]"
+        charts = "[...document.querySelectorAll('svg[role=img]')]"
+        assert page.evaluate(f"{charts}.every((chart) => chart.getBoundingClientRect().width > 100)"), state
+        parts = "[...document.querySelectorAll('.box, .chart, pre')]"
         assert page.evaluate(f"{parts}.every((part) => part.getBoundingClientRect().right <= innerWidth)"), state
         assert {url.split(":")[0] for url in requests} <= {"file", "data"}
         assert complaints == []
@@ -221,3 +235,19 @@ def test_all_leaders_are_marked_as_leaders() -> None:
     for canvas, leaders in ((result.plot_estimates(), result.best), (result.plot_fit(), measured)):
         (drawn,) = [one for one in canvas.axes[0].containers if one.get_label() == "leader"]
         assert len(drawn.lines[0].get_xdata()) == len(leaders) == 2
+
+
+@needs_browser
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_pages_are_for_everybody(browser: Any, pages: Path, width: int, scheme: str) -> None:
+    """A check of accessibility finds nothing: words for charts, headers, contrast in light and dark."""
+    # The policy of a page runs no script, the checker's included.
+    window = {"width": width, "height": 844}
+    context = browser.new_context(viewport=window, color_scheme=scheme, bypass_csp=True, offline=True)
+    for state in ("decided", "undecided", "withdrawn"):
+        page = context.new_page()
+        page.goto((pages / f"{state}.html").as_uri(), wait_until="load")
+        found = Axe().run(page)
+        assert found.violations_count == 0, found.generate_report()
+        page.close()
+    context.close()

@@ -486,3 +486,12 @@ def test_a_call_that_is_cancelled_gives_up_its_asks() -> None:
         asyncio.run(main())
     assert study.pending == []
     assert study.measurements == []
+
+
+def test_an_unknown_option_is_named_with_the_known_ones() -> None:
+    """A limit under another name: the error has the right one, and nothing was asked."""
+    study: Any = new()
+    for call in (study.optimize, lambda *given, **options: asyncio.run(study.optimize_async(*given, **options))):
+        with pytest.raises(InvalidInput, match="no option 'n_pulls'; optimize takes max_pulls"):
+            call(means, n_pulls=5)
+    assert study.head[0] == 1

@@ -179,3 +179,11 @@ def test_nothing_is_printed_by_default(capfd: pytest.CaptureFixture[str]) -> Non
     study.optimize(means)
     assert capfd.readouterr() == ("", "")
     assert any(isinstance(one, logging.NullHandler) for one in logging.getLogger("surepick").handlers)
+
+
+def test_a_path_in_the_place_of_the_kind_of_file(tmp_path: Path) -> None:
+    """The error shows the order, and nothing is written."""
+    for path in (tmp_path / "log.csv", str(tmp_path / "log.csv")):
+        with pytest.raises(sp.InvalidInput, match=r'a path comes after it: study.export\("csv", "log.csv"\)'):
+            new().export(path)  # type: ignore[arg-type]
+    assert not list(tmp_path.iterdir())

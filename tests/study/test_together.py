@@ -113,6 +113,18 @@ def test_any_mix_of_calls_gives_the_same_log_as_one_after_the_other(kind: str, b
     assert repr(again.snapshot.record()) == repr(together.snapshot.record())
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_reasons_of_many_asks_are_those_of_each(kind: str) -> None:
+    """Leader and rival are worked out once for many asks, and anew after every result."""
+    study = new(kind)
+    for n in range(6):
+        shown_now = [study.ask(1, worker=f"worker {n} {i}") for i in range(3)]
+        assert [one.reason for one in study.pending] == [one.reason for one in load_study("mix", study.storage).pending]
+        for asks in shown_now[1:]:
+            for one in asks:
+                study.tell(one, KINDS[kind].value(one.features, 0.5 - n % 2), worker=one.name, warn=False)
+
+
 def test_many_calls_take_one_commit_and_are_on_the_disk(shared: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """And each call finds what those before it have written."""
     commits = list[str]()

@@ -1,17 +1,19 @@
 """What is shown of a study: one snapshot, read once; and lists that load no study."""
 
+import cProfile
 import json
 from dataclasses import FrozenInstanceError, asdict
 from typing import Any
 
 import pytest
 
+from benchmarks.study_common import twenty_arms, value_of
 from surepick.errors import CorruptLog
 from surepick.learning import reader
 from surepick.learning.snapshot import Decision
 from surepick.study import study as studies
 from surepick.study import views
-from surepick.study.admin import load_study
+from surepick.study.admin import create_study, load_study
 from surepick.study.storage.memory import MemoryStorage
 from tests.study.tree_study import finish, new
 
@@ -121,3 +123,21 @@ def test_a_summary_that_cannot_be_kept_harms_nothing(monkeypatch: pytest.MonkeyP
     finish(study)
     assert study.stopped
     assert load_study("trees", study.storage).stopped
+
+
+def test_a_snapshot_costs_the_same_whatever_the_length_of_the_log() -> None:
+    """Counted in calls of functions, after a result that changes it."""
+    study = create_study("mix", arms=twenty_arms(), noise_std=1.0, delta=1e-9, storage="memory:")
+
+    def n_calls() -> int:
+        (ask,) = study.ask()
+        study.tell(ask, value_of(ask.id, 0))
+        with cProfile.Profile() as profile:
+            study.snapshot.record()
+        return sum(one.callcount for one in profile.getstats())
+
+    n = []
+    for length in (200, 4_000):
+        study.tell_earlier([(k % 20, value_of(k, k % 20)) for k in range(length)])
+        n.append(min(n_calls() for _ in range(5)))
+    assert n[1] < n[0] + 1_000

@@ -38,7 +38,7 @@ from surepick.cli.output import (
     write,
 )
 from surepick.cli.studies import who_am_i
-from surepick.cli.studies.ask_tell import MISTYPED, asked_again
+from surepick.cli.studies.ask_tell import asked_again
 from surepick.core.checks import check_count
 from surepick.errors import EntryWarning, InvalidInput, StorageError, SurepickError
 from surepick.learning.identify import ENOUGH_REPEATS, SKIPPED_IN_A_ROW, contradiction
@@ -47,6 +47,7 @@ from surepick.learning.progress import near_tie, state_line
 from surepick.learning.questions import binary_words
 from surepick.learning.result import Result
 from surepick.learning.spec import Spec
+from surepick.reporting.study_words import MISTYPED
 from surepick.study.admin import create_study, difference, load_study
 from surepick.study.requests import turned_binary
 from surepick.study.state import Measurement

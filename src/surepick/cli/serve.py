@@ -1,15 +1,11 @@
-"""Commands of the server: serve, and tokens of those who may use it."""
+"""Commands of the server: serve, tokens of those who may use it, and tools for agents."""
 
-import csv
 import logging
 import signal
 import socket
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,16 +13,13 @@ import typer
 from surepick._files import lock
 from surepick.cli.options import Output, says
 from surepick.cli.output import Code, Format
-from surepick.cli.studies import DEFAULT, OF_STORAGE, StorageOptions, printing
+from surepick.cli.studies import DEFAULT, OF_STORAGE, OF_STUDY, StorageOptions, printing
 from surepick.errors import InvalidInput, SurepickError
 
 if TYPE_CHECKING:
     from surepick.server.app import Server
     from surepick.study.storage.base import ServerStorage
 
-DEMO_STUDY, DEMO_WORKER = "oats", "simulated bench"
-DEMO_FIRST, DEMO_EVERY = 60, 1.5
-"""Results that the demonstration begins with, and seconds between two further ones."""
 OF_TOKENS = ("id", "role", "study", "label", "created_at", "revoked_at")
 
 Place = Annotated[
@@ -50,6 +43,7 @@ def add_to(app: typer.Typer) -> None:
     for name, function in (("create", create_token), ("list", list_tokens), ("revoke", revoke_token)):
         tokens.command(name)(function)
     app.add_typer(tokens, name="token")
+    app.command("mcp")(mcp)
 
 
 # ---- serve
@@ -61,28 +55,23 @@ def serve(
     host: Annotated[str, says("Address to listen at; another than this machine's own needs tokens.")] = "127.0.0.1",
     port: Annotated[int, says("Port to listen at; 0: any that is free.", min=0, max=65_535)] = 8080,
     root_path: Annotated[str, says("Prefix of all addresses behind a proxy, such as /lab.")] = "",
-    demo: Annotated[bool, says("Show a study of real data, with a simulated bench that measures.", "--demo")] = False,
 ) -> int:
     """Serve studies to browsers, robots and other machines: dashboard and JSON interface. Ctrl-C ends."""
     _check_installed()
-    if demo and (storage is not None or host != "127.0.0.1"):
-        raise InvalidInput("--demo has a storage of its own, on this machine; leave out --storage and --host.")
     from surepick.server.app import Server, ServerSettings  # noqa: PLC0415 (`--help` stays quick)
 
     logging.basicConfig(format="%(levelname)s: %(message)s")
-    with TemporaryDirectory() if demo else nullcontext() as folder:
-        place = StorageOptions(storage=storage if folder is None else str(Path(folder) / "demo.db"))
-        prefix = f"/{root_path.strip('/')}" if root_path.strip("/") else ""
-        with _only_server(place), _listening(host, port) as listening:
-            port = listening.getsockname()[1]
-            server = Server(ServerSettings(storage=place.address, host=host, port=port, root_path=prefix))
-            _check_tokens(server, host)
-            shown = f"[{host}]" if ":" in host else host
-            url = f"http://{shown}:{port}{prefix}"
-            printing.say(f"Studies of {server.app.state.studies.storage.address} are at {url}; Ctrl-C ends.")
-            if demo:
-                threading.Thread(target=_demonstrate, args=(server, url), daemon=True).start()
-            _run(server, listening)
+    place = StorageOptions(storage=storage)
+    prefix = f"/{root_path.strip('/')}" if root_path.strip("/") else ""
+    with _only_server(place), _listening(host, port) as listening:
+        port = listening.getsockname()[1]
+        server = Server(ServerSettings(storage=place.address, host=host, port=port, root_path=prefix))
+        _check_tokens(server, host)
+        shown = f"[{host}]" if ":" in host else host
+        printing.say(
+            f"Studies of {server.app.state.studies.storage.address} are at http://{shown}:{port}{prefix}; Ctrl-C ends."
+        )
+        _run(server, listening)
     return Code.OK
 
 
@@ -144,56 +133,6 @@ def _check_tokens(server: "Server", host: str) -> None:
             f"--host {host} lets other machines in, and there is no token that says who may do what; create one: "
             "surepick token create --role admin. Or leave out --host."
         )
-
-
-# ---- demonstration
-
-
-def _demonstrate(server: "Server", url: str) -> None:
-    """Measure what is asked for by drawing from a field trial, through the HTTP interface, until the server ends."""
-    import httpx  # noqa: PLC0415 (optional)
-
-    from surepick.study.admin import create_study  # noqa: PLC0415
-
-    arms, measure = _field_trial()
-    study = create_study(DEMO_STUDY, arms=arms, epsilon=2.0, storage=server.app.state.studies.storage)
-    for _ in range(DEMO_FIRST):
-        (one,) = study.ask(worker=DEMO_WORKER)
-        study.tell(one, measure(one.arm), worker=DEMO_WORKER)
-    pause, of_study = threading.Event(), f"{url}/api/v1/studies/{DEMO_STUDY}"
-    with httpx.Client(headers={"Host": "localhost"}) as client:
-        while not server.should_exit:
-            pause.wait(DEMO_EVERY)
-            try:
-                asked = client.post(f"{of_study}/asks", json={"worker": DEMO_WORKER}).raise_for_status().json()["asks"]
-                for one in asked:
-                    said = {"value": measure(one["arm"]), "worker": DEMO_WORKER}
-                    client.post(f"{of_study}/asks/{one['id']}/result", json=said)
-            except httpx.HTTPError as error:  # it starts, ends, or the study was deleted
-                logging.getLogger("surepick.server").info("the simulated bench waits: %s", error)
-
-
-def _field_trial() -> tuple[Any, Callable[[Any], float]]:
-    """Return the options of a field trial (F. Yates, 1935), and a function that harvests a plot of one.
-
-    A plot is the sum of the effects found by least squares and one of the 72 residuals, drawn with replacement.
-    """
-    import numpy as np  # noqa: PLC0415 (`--help` stays quick)
-
-    from surepick.arms.tables.read import read_arms  # noqa: PLC0415
-
-    here = Path(__file__)
-    places = here.with_name("oats.csv"), here.parents[3] / "examples" / "data" / "oats.csv"  # installed, or cloned
-    table = next(path for path in places if path.exists())
-    arms = read_arms(table, name_column="option", features=["variety", "nitrogen"])
-    with table.open(encoding="utf-8", newline="") as file:
-        plots = np.array(
-            [[float(row[block]) for block in ("I", "II", "III", "IV", "V", "VI")] for row in csv.DictReader(file)]
-        )
-    plots -= plots.mean(axis=0) - plots.mean()
-    means = arms.X @ np.linalg.lstsq(arms.X, plots.mean(axis=1))[0]
-    residuals, rng = (plots - means[:, None]).ravel(), np.random.default_rng()
-    return arms, lambda row: round(float(means[row] + rng.choice(residuals)), 1)
 
 
 # ---- tokens
@@ -266,3 +205,24 @@ def revoke_token(
 def _record(row: Any) -> dict[str, Any]:
     """Return a token for a program, without the hash of its secret."""
     return {name: getattr(row, name) for name in OF_TOKENS}
+
+
+# ---- agents
+
+
+def mcp(
+    *,
+    storage: Place = None,
+    study: Annotated[
+        str | None, says("Study that calls without a name are about (default: the only one).", envvar=OF_STUDY)
+    ] = None,
+) -> int:
+    """Offer a study to agents as tools (MCP) over standard input and output: ask, tell, status, best and others."""
+    try:
+        from surepick.server.mcp import create_mcp  # noqa: PLC0415 (optional)
+    except ModuleNotFoundError as error:
+        raise SurepickError(f"tools for agents need {error.name}; pip install 'surepick[mcp]'.") from error
+    place = StorageOptions(storage=storage)
+    with place.opened():  # what cannot be opened is said now
+        create_mcp(place.address, study).run("stdio", show_banner=False)
+    return Code.OK

@@ -161,8 +161,8 @@ def wilson(successes: Array, n: Array) -> tuple[Array, Array]:
     return np.maximum(middle - half, 0.0), np.minimum(middle + half, 1.0)
 
 
-def inverse_gaussian_cdf(x: float, mean: Array, spread: Array) -> Array:
-    """Return P(N <= x) for waiting times N with these means (n,) and relative variances (n,)."""
+def inverse_gaussian_cdf(x: float | Array, mean: Array, spread: Array) -> Array:
+    """Return P(N <= x) for waiting times N with these means (n,) and relative variances (n,); x may be a column."""
     root = np.sqrt(mean / (spread * x))  # lambda = mean/spread
     below = scipy.special.ndtr(root * (x / mean - 1.0))
     above: Array = np.exp(2.0 / spread + scipy.special.log_ndtr(-root * (x / mean + 1.0)))
@@ -172,12 +172,11 @@ def inverse_gaussian_cdf(x: float, mean: Array, spread: Array) -> Array:
 
 def waiting_quantiles(mean: Array, spread: Array, levels: tuple[float, ...]) -> list[float]:
     """Return quantiles of a waiting time that is equally likely to have each of these inverse Gaussian laws."""
-    found = []
-    for level in levels:
-        low, high = float(mean.min()) * 1e-6, float(mean.max()) * 1e3
-        for _ in range(60):
-            middle = math.sqrt(low * high)
-            is_below = float(inverse_gaussian_cdf(middle, mean, spread).mean()) < level
-            low, high = (middle, high) if is_below else (low, middle)
-        found.append(high)
+    wanted = np.array(levels)
+    low, high = np.full(len(levels), mean.min() * 1e-6), np.full(len(levels), mean.max() * 1e3)
+    for _ in range(60):
+        middle = np.sqrt(low * high)
+        is_below = inverse_gaussian_cdf(middle[:, None], mean, spread).mean(axis=1) < wanted
+        low, high = np.where(is_below, middle, low), np.where(is_below, high, middle)
+    found: list[float] = high.tolist()
     return found

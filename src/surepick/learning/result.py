@@ -282,7 +282,7 @@ class Result(Snapshot):
         """Write a page about the result: one HTML file that any browser shows and prints.
 
         The page has the verdict, the leader against the runner-up, all arms, coefficients, figures, the assumptions and
-        how they were checked, and how to get the result again. Needs Jinja2 and matplotlib: `surepick[report]`.
+        how they were checked, and how to get the result again. Needs Jinja2: `surepick[report]`.
 
         Args:
             path: of the file; an earlier file of that name stays until the new one is complete.
@@ -354,7 +354,7 @@ class Result(Snapshot):
 
 
 def _pages() -> ModuleType:
-    from surepick.reporting import result_page  # noqa: PLC0415 - loads jinja2 and matplotlib
+    from surepick.reporting import result_page  # noqa: PLC0415 (pages are a layer above)
 
     return result_page
 

@@ -6,23 +6,18 @@ The same numbers give the same bytes of SVG: files contain no date and no random
 import io
 import math
 import warnings
-from collections import Counter
 from collections.abc import Sequence
-from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from surepick.errors import SurepickError
+from surepick.reporting.charts import Bar, Point, Pulls, best_first, distinct_labels, most_pulled, share_of, shortened
 
 INK, GREY, LINE = "#1d2127", "#6b7380", "#d9dde3"
 COLORS = ("#0b5fa5", "#c8641e", "#3b7d3b", "#7a4fa0", "#b3263e", "#4a8f9c", "#8a6d1c", "#5b5f97")
 WIDTH = 5.8
 """Width in inches; a figure must stay readable on a phone, at half its size."""
 PNG_DPI = 150
-MOST = 30
-"""Most arms in a figure that names them."""
-LONGEST = 22
-"""Most letters of a name beside an axis."""
 BLUE, ORANGE = COLORS[:2]
 KINDS = {"leader": (ORANGE, "D"), "not excluded": (BLUE, "o"), "excluded": (GREY, "o"), "arm": (BLUE, "o")}
 """Colour and marker of each kind of arm."""
@@ -38,7 +33,7 @@ def frame(
     try:
         from matplotlib.figure import Figure as Canvas  # noqa: PLC0415 (a second to import, and optional)
     except ImportError as error:
-        raise SurepickError("a figure needs matplotlib; install surepick[report].") from error
+        raise SurepickError("a figure needs matplotlib; install surepick[figures].") from error
     if is_row:
         canvas = Canvas(figsize=(width * len(heights), max(heights)), layout="constrained")
         panels = list(canvas.subplots(1, len(heights), sharey=True, squeeze=False)[0])
@@ -54,29 +49,12 @@ def frame(
 
 
 def plain(text: str, most: int = 200) -> str:
-    """Return a text for a figure: dollar signs, which start a formula, are escaped, and long texts lose their middle.
-
-    The end stays: names of arms often differ there alone.
-    """
-    text = " ".join(text.split())
-    n_last = (most - 3) // 2
-    short = text if len(text) <= most else f"{text[: most - 3 - n_last]}...{text[len(text) - n_last :]}"
-    return short.replace("$", r"\$")
+    """Return a text for a figure: a dollar sign, which starts a formula, is escaped; a long text loses its middle."""
+    return _escaped(shortened(text, most))
 
 
-def distinct_labels(names: Sequence[str], most: int = LONGEST) -> list[str]:
-    """Return names for an axis, cut to a length; those that the cut makes equal get numbers, so that all differ."""
-    cut = [plain(name, most) for name in names]
-    often, taken, found = Counter(cut), set(cut), list[str]()
-    for name, short in zip(names, cut, strict=True):
-        label = short
-        if often[short] > 1:
-            endings = (f" ({number})" for number in count(1))
-            numbered = (plain(name, most - len(ending)) + ending for ending in endings)
-            label = next(one for one in numbered if one not in taken)
-            taken.add(label)
-        found.append(label)
-    return found
+def _escaped(text: str) -> str:
+    return text.replace("$", r"\$")
 
 
 def finish(canvas: Any) -> None:
@@ -138,43 +116,9 @@ def _plain_numbers(axes: Any) -> None:
             axis.set_minor_locator(NullLocator())
 
 
-class Bar(NamedTuple):
-    """An arm with its estimate."""
-
-    name: str
-    value: float
-    low: float
-    high: float
-    kind: str
-    """One of `KINDS`."""
-    likely_low: float = math.nan
-    likely_high: float = math.nan
-    """Interval of this mean alone, an estimate; NaN if unknown."""
-
-
-class Point(NamedTuple):
-    """An arm that was measured."""
-
-    name: str
-    fitted: float
-    measured: float
-    error: float
-    """Standard error of the measured mean; NaN if the noise is unknown."""
-    is_leader: bool = False
-
-
-class Pulls(NamedTuple):
-    """An arm with its pulls."""
-
-    name: str
-    pulls: int
-    planned: float
-    """Planned pulls; NaN without a plan."""
-
-
 def estimates(bars: Sequence[Bar], confidence: str) -> Any:
     """Draw estimates with confidence intervals, the best on top."""
-    shown = sorted(bars, key=lambda bar: -bar.value)[:MOST]
+    shown = best_first(bars)
     canvas, axes = _rows([bar.name for bar in shown])
     for label, (color, marker) in KINDS.items():
         places = [i for i, bar in enumerate(shown) if bar.kind == label]
@@ -198,7 +142,7 @@ def estimates(bars: Sequence[Bar], confidence: str) -> Any:
 def evidence(path: Sequence[tuple[int, float, float]]) -> Any:
     """Draw the evidence, as a share of the threshold, over the pulls."""
     canvas, (axes,) = frame([3.4])
-    shares = [100.0 * min(max(value / target, 0.0), 1.5) for _, value, target in path]
+    shares = [share_of(value, target) for _, value, target in path]
     axes.plot([n for n, _, _ in path], shares, color=BLUE, marker="o", markersize=3, linewidth=1.4)
     axes.axhline(100.0, color=INK, linestyle="--", linewidth=1.0)
     axes.set_ylim(0.0, max(110.0, 1.05 * max(shares, default=0.0)))
@@ -226,7 +170,7 @@ def fit(points: Sequence[Point]) -> Any:
 
 def pulls(rows: Sequence[Pulls]) -> Any:
     """Draw the pulls of each arm beside the planned ones, the most on top."""
-    shown = sorted(rows, key=lambda row: -row.pulls)[:MOST]
+    shown = most_pulled(rows)
     canvas, axes = _rows([row.name for row in shown])
     places = range(len(shown))
     axes.barh(places, [row.pulls for row in shown], color=BLUE, height=0.6, label="pulls")
@@ -243,7 +187,7 @@ def pulls(rows: Sequence[Pulls]) -> Any:
 def _rows(names: Sequence[str]) -> tuple[Any, Any]:
     """Return axes with a row for each name, the first on top."""
     canvas, (axes,) = frame([1.1 + 0.22 * max(len(names), 4)], grid="x")
-    axes.set_yticks(range(len(names)), distinct_labels(names), fontsize=8.5)
+    axes.set_yticks(range(len(names)), list(map(_escaped, distinct_labels(names))), fontsize=8.5)
     axes.set_ylim(len(names) - 0.4, -0.6)
     return canvas, axes
 

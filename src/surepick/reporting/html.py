@@ -60,7 +60,6 @@ def data_uri(svg: bytes) -> str:
 
 
 def check_ready() -> None:
-    """Raise an error if a package that reports need is missing."""
-    missing = [name for name in ("jinja2", "matplotlib") if find_spec(name) is None]
-    if missing:
-        raise SurepickError(f"a report needs {' and '.join(missing)}; install surepick[report].")
+    """Raise an error if the package that pages need is missing."""
+    if find_spec("jinja2") is None:
+        raise SurepickError("a page needs jinja2; install surepick[report].")

@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
@@ -15,9 +16,8 @@ from surepick._version import __version__
 from surepick.learning.assumptions import assumptions
 from surepick.learning.explain import label_of, unmeasured, verdict
 from surepick.learning.progress import confidence, sentences, wide_words
-from surepick.reporting import figures
-from surepick.reporting.figures import image
-from surepick.reporting.html import Cell, Table, data_uri, template
+from surepick.reporting import charts, figures
+from surepick.reporting.html import Cell, Table, template
 from surepick.types import Array
 
 if TYPE_CHECKING:
@@ -26,9 +26,11 @@ if TYPE_CHECKING:
 
 
 class Figure(NamedTuple):
-    """A drawing and its caption."""
+    """A chart and its caption."""
 
-    canvas: Any
+    kind: str
+    """The macro of `charts.html` that draws the chart."""
+    chart: Any
     caption: str
 
 
@@ -57,13 +59,14 @@ class Page:
 def write_page(page: Page, path: Path) -> None:
     """Write a page to a file atomically."""
     layout = template("result.html")
-    pictures = [(data_uri(image(figure.canvas, "svg")), figure.caption) for figure in page.figures]
-    text = layout.render(page=page, pictures=pictures)
+    text = layout.render(page=page)
     with replacing(path) as draft:
         draft.write_text(text.rstrip() + "\n", encoding="utf-8", newline="\n")
 
 
 NOTHING = "-"
+MOST_ROWS = 1_000
+"""Most rows of a table: a page of 100,000 arms would open in no browser."""
 
 
 def page_of(
@@ -99,7 +102,7 @@ def page_of(
         details=[*said[n_first:], *notes],
         facts=_facts(result),
         tables=[table for table in (*_tables(result), _recipes(recipes or {})) if table.rows],
-        figures=_figures(result),
+        figures=figures_of(result),
         steps=_steps(result, command) if steps is None else list(steps),
         foot=f"Written by surepick {__version__}.",
     )
@@ -161,22 +164,22 @@ def _confidence(result: "Result") -> str:
 
 
 def _tables(result: "Result") -> list[Table]:
-    listed = [_versus(result), _ranking(result, result.compared)]
+    listed = [versus(result), _ranking(result, result.compared)]
     if result.candidates is not None:
         listed.append(_ranking(result, result.arms))
-    return [*listed, _coefficients(result), _resting_on(result)]
+    return [*listed, coefficients(result), resting_on(result)]
 
 
-def _versus(result: "Result") -> Table:
+def versus(result: "Result") -> Table:
     """Return the table of the leader, the runner-up and the candidate hardest to exclude, if that is another one."""
     rows = result.compared
     likely_low, likely_high = (None, None) if result.stopped else (rows.likely_low, rows.likely_high)
     is_likely = _is_likely(result)
-    headers = ["", "", "Estimate", *["Likely"] * is_likely, "Interval", "Pulls"]
+    headers = ["Place", "Arm", "Estimate", *["Likely"] * is_likely, "Interval", "Pulls"]
     table = Table("Leader against runner-up", headers, 2, [])
     if result.rival is None:
         return table
-    label, places = label_of(result), _places(rows)
+    label, places = label_of(result), places_in(rows)
     leader = "Leader" if result.m == 1 else f"Last of the {result.m} leaders"
     listed = [(leader, result.leader), ("Runner-up", result.rival)]
     if result.hardest not in (None, result.rival):
@@ -218,7 +221,7 @@ def _ranking(result: "Result", rows: "Estimates") -> Table:
     is_arms, columns = rows is result.arms, result.to_columns("arms" if rows is result.arms else "candidates")
     behind, low, high = (columns[name] for name in ("behind", "behind_low", "behind_high"))
     has_leader = rows.margin is not None and result.best is not None
-    names, measured, places = _names(result, rows), result.measured(), _places(rows)
+    names, measured, places = _names(result, rows), result.measured(), places_in(rows)
     is_fitted = bool(np.isfinite(rows.estimate).any())
     if not is_fitted:
         places = places_of(max(map(abs, measured.values()), default=0.0), math.inf)
@@ -228,7 +231,7 @@ def _ranking(result: "Result", rows: "Estimates") -> Table:
     likely_low, likely_high = columns["likely_low"], columns["likely_high"]
     is_likely = bool(np.isfinite(likely_low).any())
     body = []
-    for row in np.argsort(columns["rank"], kind="stable").tolist():
+    for row in np.argsort(columns["rank"], kind="stable")[:MOST_ROWS].tolist():
         cells = [Cell(str(columns["rank"][row]) if is_fitted else NOTHING), Cell(names[row])]
         cells.append(Cell(_known(rows.estimate[row], places), between(rows.low[row], rows.high[row], places)))
         if is_likely:
@@ -252,6 +255,7 @@ def _ranking(result: "Result", rows: "Estimates") -> Table:
         note += f" {LIKELY_IS}"
     if is_arms and is_fitted and len(measured) < len(rows):
         note += ' "Predicted": never measured; the estimate follows from the features.'
+    note += _left_out(len(rows), "the result's `to_frame` has all")
     first = None if best is None else int(columns["rank"][best]) - 1
     return Table(title, headers, 2, body, note.strip(), first=first, key=1)
 
@@ -259,9 +263,16 @@ def _ranking(result: "Result", rows: "Estimates") -> Table:
 def _recipes(recipes: Mapping[str, Mapping[str, Any]]) -> Table:
     """Return the table of the arms as their own table describes them."""
     columns = dict.fromkeys(title for recipe in recipes.values() for title in recipe)
-    rows = [[Cell(name), *(Cell(_said(recipe.get(title))) for title in columns)] for name, recipe in recipes.items()]
+    shown = islice(recipes.items(), MOST_ROWS)
+    rows = [[Cell(name), *(Cell(_said(recipe.get(title))) for title in columns)] for name, recipe in shown]
+    note = _left_out(len(recipes), "your table has all").strip()
     # As words that are no sentences: a table of sentences has wide columns.
-    return Table("Recipes", ["Arm", *columns], len(columns) + 2, rows)
+    return Table("Recipes", ["Arm", *columns], len(columns) + 2, rows, note)
+
+
+def _left_out(n: int, where: str) -> str:
+    """Return a sentence about the rows that a table has no room for."""
+    return f" The first {MOST_ROWS:,} of {n:,} rows; {where}." if n > MOST_ROWS else ""
 
 
 def _said(cell: Any) -> str:
@@ -269,7 +280,7 @@ def _said(cell: Any) -> str:
     return NOTHING if cell is None else f"{cell:.6g}" if isinstance(cell, float) else str(cell)
 
 
-def _coefficients(result: "Result") -> Table:
+def coefficients(result: "Result") -> Table:
     """Return the table of the effects of the features, per unit."""
     table = Table("Coefficients", ["Feature", "Coefficient", "Interval"], 1, [])
     if result.theta is None or result.model != "linear":
@@ -285,7 +296,8 @@ def _coefficients(result: "Result") -> Table:
     return table._replace(note="What one unit more of a feature adds to the mean reward, the others unchanged.")
 
 
-def _resting_on(result: "Result") -> Table:
+def resting_on(result: "Result") -> Table:
+    """Return the table of assumptions, and how each was checked."""
     rows = [[Cell(one.text), Cell(one.checked)] for one in assumptions(result)]
     return Table("What it rests on, and how that was checked", ["Assumption", "Checked"], 2, rows)
 
@@ -324,28 +336,34 @@ def _steps(result: "Result", command: str | None) -> list[tuple[str, str]]:
     return [(words, code) for words, code in steps if code]
 
 
-def _figures(result: "Result") -> list[Figure]:
+def figures_of(result: "Result") -> list[Figure]:
     """Return the figures of a result, without empty ones."""
     has_intervals = bool(np.isfinite(result.compared.high).any())
     intervals = f" with {percent(1.0 - result.delta)} intervals" if has_intervals else ""
     likely = " Thick: likely, an estimate and not a guarantee." if _is_likely(result) else ""
-    estimated = f"Estimates of {_most(len(result.compared))}{intervals}.{likely}"
+    noun = "arm" if result.candidates is None else "candidate"
+    estimated = f"Estimates of {_most(len(result.compared), noun)}{intervals}.{likely}"
     fitted = "Measured means against the fit: points off the line do not fit the model."
     planned = ", and planned pulls" if result.planned else ""
     pulled = f"Pulls of each arm{planned}{', without check pulls' if result.n_checks else ''}."
     evidence = "Evidence over pulls; the rule decides at the dashed line."
     has_evidence = len(result.path) > 1 and result.guarantee != "withdrawn" and any(at[1] > 0.0 for at in result.path)
-    drawn: list[tuple[Callable[[Result], Any], bool, str]] = [
-        (estimates_figure, result.theta is not None, estimated),
-        (evidence_figure, has_evidence, evidence),
-        (fit_figure, result.theta is not None and len(result.counts) > len(result.theta), fitted),
-        (pulls_figure, bool(result.counts), pulled),
+    has_fit = result.theta is not None and len(result.counts) > len(result.theta)
+    drawn: list[tuple[str, bool, Callable[[], Any], str]] = [
+        ("interval_bars", result.theta is not None, lambda: _estimates_chart(result), estimated),
+        ("evidence_line", has_evidence, lambda: charts.evidence_line(result.path), evidence),
+        ("scatter", has_fit, lambda: charts.scatter(points_of(result), places_in(result.arms)), fitted),
+        ("bars", bool(result.counts), lambda: charts.pull_bars(pulls_of(result)), pulled),
     ]
-    return [Figure(draw(result), caption) for draw, is_there, caption in drawn if is_there]
+    return [Figure(kind, chart(), caption) for kind, is_there, chart, caption in drawn if is_there]
 
 
-def _most(n: int) -> str:
-    return counted(n, "arm") if n <= figures.MOST else f"the first {figures.MOST} of {n:,} arms"
+def _estimates_chart(result: "Result") -> charts.IntervalBars:
+    return charts.interval_bars(charts.best_first(bars_of(result)), places_in(result.compared))
+
+
+def _most(n: int, noun: str) -> str:
+    return counted(n, noun) if n <= charts.MOST else f"the first {charts.MOST} of {n:,} {noun}s"
 
 
 def _is_likely(result: "Result") -> bool:
@@ -355,9 +373,14 @@ def _is_likely(result: "Result") -> bool:
 
 def estimates_figure(result: "Result") -> Any:
     """Draw estimates with confidence intervals."""
+    return figures.estimates(bars_of(result), percent(1.0 - result.delta))
+
+
+def bars_of(result: "Result") -> list[charts.Bar]:
+    """Return the estimates of all arms, or candidates, with intervals."""
     rows, names = result.compared, _names(result, result.compared)
     kinds = ["arm"] * len(rows)
-    if result.survivors is not None:
+    if result.survivors is not None and result.guarantee != "withdrawn":
         left = set(result.survivors.tolist())
         kinds = ["not excluded" if row in left else "excluded" for row in range(len(rows))]
     for row in _leading(result):
@@ -367,13 +390,12 @@ def estimates_figure(result: "Result") -> Any:
     likely = [
         unknown if ends is None or result.stopped else ends.tolist() for ends in (rows.likely_low, rows.likely_high)
     ]
-    bars = [figures.Bar(*row) for row in zip(names, *numbers, kinds, *likely, strict=True)]
-    return figures.estimates(bars, percent(1.0 - result.delta))
+    return [charts.Bar(*row) for row in zip(names, *numbers, kinds, *likely, strict=True)]
 
 
 def _leading(result: "Result") -> Sequence[int]:
-    """Return the rows of the leaders in `compared`."""
-    if result.best is None:
+    """Return the rows of the leaders in `compared`; none of a result that is withdrawn."""
+    if result.best is None or result.guarantee == "withdrawn":
         return []
     return result.best if result.m > 1 else [result.row_of_leader]
 
@@ -385,27 +407,35 @@ def evidence_figure(result: "Result") -> Any:
 
 def fit_figure(result: "Result") -> Any:
     """Draw measured means against the fit."""
+    return figures.fit(points_of(result))
+
+
+def points_of(result: "Result") -> list[charts.Point]:
+    """Return measured and fitted means of the arms that were measured."""
     names, means = _names(result, result.arms), result.measured()
     is_one_level = result.noise == "same" and not isinstance(result.given_noise_std, np.ndarray)
     noise = result.noise_std if is_one_level else math.nan
     best = [] if result.candidates is not None else [result.arms.keys[row] for row in _leading(result)]
-    points = [
-        figures.Point(name, fitted, means[arm], noise / math.sqrt(result.counts[arm]), is_leader=arm in best)
+    return [
+        charts.Point(name, fitted, means[arm], noise / math.sqrt(result.counts[arm]), is_leader=arm in best)
         for name, arm, fitted in zip(names, result.arms.keys, result.arms.estimate.tolist(), strict=True)
         if arm in means
     ]
-    return figures.fit(points)
 
 
 def pulls_figure(result: "Result") -> Any:
-    """Draw pulls against the plan, without check pulls, which the plan does not contain."""
+    """Draw pulls against the plan."""
+    return figures.pulls(pulls_of(result))
+
+
+def pulls_of(result: "Result") -> list[charts.Pulls]:
+    """Return the pulls of each arm beside the planned ones, without check pulls, which the plan does not contain."""
     names = dict(zip(result.arms.keys, _names(result, result.arms), strict=True))
     pairs = result.history[: result.n_pulls - result.n_checks]
     counts = Counter(arm for arm, _ in pairs)
     wanted = {arm: len(pairs) * share for arm, share in result.planned.items()}
     unknown = 0.0 if wanted else math.nan
-    rows = [figures.Pulls(names.get(arm, str(arm)), n, wanted.get(arm, unknown)) for arm, n in counts.items()]
-    return figures.pulls(rows)
+    return [charts.Pulls(names.get(arm, str(arm)), n, wanted.get(arm, unknown)) for arm, n in counts.items()]
 
 
 def _names(result: "Result", rows: "Estimates") -> list[str]:
@@ -417,7 +447,7 @@ def _names(result: "Result", rows: "Estimates") -> list[str]:
     return [str(arm) for arm in rows.keys]
 
 
-def _places(rows: "Estimates") -> int:
+def places_in(rows: "Estimates") -> int:
     """Return the number of decimals for the estimates of a table."""
     top = float(np.abs(rows.estimate[np.isfinite(rows.estimate)]).max(initial=0.0))
     high = rows.high if rows.likely_high is None else rows.likely_high

@@ -2,10 +2,11 @@
 
 import warnings
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import quote, unquote
 
 import numpy as np
@@ -20,18 +21,22 @@ from surepick.arms.registry import read_arms
 from surepick.errors import CorruptLog, InvalidInput, NoSuchStudy
 from surepick.server import schemas
 from surepick.server.studies import OpenStudies, to_json
-from surepick.server.tokens import Identity, Role, Tokens, requires
+from surepick.server.tokens import Identity, Role, requires
 from surepick.study.admin import create_study
-from surepick.study.study import OWN_LEASE, Study
+from surepick.study.study import Study
 from surepick.study.views import ask_record, measurement_record
 
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+JSON = "application/json"
 LOOK_AGAIN = 10.0
-"""Seconds after which a silent stream checks that its token holds."""
-TYPES = {
+"""Seconds after which a silent stream checks that its token is still valid."""
+FILE_TYPES = {
     "csv": "text/csv; charset=utf-8",
-    "json": "application/json",
+    "json": JSON,
     "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
     "parquet": "application/vnd.apache.parquet",
+    "html": "text/html; charset=utf-8",
 }
 
 
@@ -48,87 +53,131 @@ class _Quoted(Convertor[str]):
 
 
 register_url_convertor("quoted", _Quoted())
-
-
-def _problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    return {status: {"description": "A problem.", "content": content} for status in statuses}
+STUDY = "/studies/{name:quoted}"
 
 
 # ---- what the routes share
 
 
-def studies_of(request: Request) -> OpenStudies:
-    """Return the open studies of the server."""
-    found: OpenStudies = request.app.state.studies
-    return found
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Document errors of a route."""
+    content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    return {status: {"description": "A problem.", "content": content} for status in statuses}
 
 
-Reader = Annotated[Identity, Depends(requires(Role.READ))]
-Teller = Annotated[Identity, Depends(requires(Role.TELL))]
+router = APIRouter(prefix="/api/v1", responses=problems(400, 401, 403, 413, 415, 422, 429, 503))
+
+
+def _route(
+    method: str, path: str, model: Any = None, *, status: int = 200, files: Any = (), responses: Any = None
+) -> Callable[[F], F]:
+    """Register a route that makes its `Response` itself; `model`, or the endings of its files, document the answer."""
+    binary, plain = {"type": "string", "format": "binary"}, {"type": "object"}
+    content = {FILE_TYPES[one]: {"schema": plain if one == "json" else binary} for one in files}
+    of_study = problems(404, 409) if "{name" in path else {}
+    done: Any = {"description": "Done."} | ({"model": model} if model else {}) | ({"content": content} if files else {})
+    known = {**of_study, status: done, **(responses or {})}
+    return router.api_route(path, methods=[method], status_code=status, response_model=None, responses=known)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyAccess:
+    """A study that a request names, and who sends the request."""
+
+    name: str
+    who: Identity
+    studies: OpenStudies
+
+    async def read(self, call: Callable[[Study], T]) -> T:
+        """Return what a function says of the study."""
+        return await self.studies.read(self.name, call)
+
+    async def write(self, call: Callable[[Study], T], *, grouped: bool = True, last: bool = False) -> T:
+        """Call a function that writes to the study."""
+        return await self.studies.write(self.name, call, grouped=grouped, last=last)
+
+    async def record(self) -> Response:
+        """Return the study at this moment."""
+        head, record = await self.studies.record(self.name)
+        return Response(record, headers={"ETag": f'"{head}"'}, media_type=JSON)
+
+    async def file(self, write: Callable[[Study, Path], object], ending: str) -> Response:
+        """Return a file for the browser to keep, not to show."""
+
+        def written(study: Study) -> bytes:
+            with TemporaryDirectory() as folder:
+                write(study, path := Path(folder) / f"file.{ending.rpartition('.')[2]}")
+                return path.read_bytes()
+
+        said = f"attachment; filename*=UTF-8''{quote(file_name(self.name) + ending, safe='')}"
+        kind = FILE_TYPES[ending.rpartition(".")[2]]
+        return Response(await self.read(written), headers={"Content-Disposition": said}, media_type=kind)
+
+
+def access(role: Role) -> Any:
+    """Return a dependency: the study of the path, if it exists and a role is allowed."""
+
+    async def accessed(
+        name: Annotated[str, schemas.Field(max_length=1_000)],
+        request: Request,
+        who: Annotated[Identity, Depends(requires(role))],
+    ) -> StudyAccess:
+        await request.app.state.studies.open(name)
+        return StudyAccess(name=name, who=who, studies=request.app.state.studies)
+
+    return Depends(accessed)
+
+
+ToRead = Annotated[StudyAccess, access(Role.READ)]
+ToTell = Annotated[StudyAccess, access(Role.TELL)]
+ToChange = Annotated[StudyAccess, access(Role.ADMIN)]
 Admin = Annotated[Identity, Depends(requires(Role.ADMIN))]
-Studies = Annotated[OpenStudies, Depends(studies_of)]
 Limit = Annotated[int, Query(ge=1, le=schemas.MOST_ROWS)]
 After = Annotated[int, Query(ge=0, lt=2**53)]
 Number = Annotated[int, schemas.Field(ge=1, lt=2**53)]
 Key = Annotated[str | None, Header(alias="Idempotency-Key", max_length=200)]
 
-router = APIRouter(prefix="/api/v1", responses=_problems(400, 401, 403, 413, 415, 422, 429, 503))
-STUDY = "/studies/{name:quoted}"
 
-
-def answer(value: Any, *, status: int = 200, **headers: str) -> Response:
+def answer(value: Any) -> Response:
     """Return a record as JSON."""
-    return Response(to_json(value), status, headers, "application/json")
-
-
-def _download(content: bytes, name: str, media_type: str) -> Response:
-    """Return a file for the browser to keep, not to show."""
-    said = f"attachment; filename*=UTF-8''{quote(name, safe='')}"
-    return Response(content, headers={"Content-Disposition": said}, media_type=media_type)
-
-
-def _route(method: str, path: str, model: Any = None, *, status: int = 200, **more: Any) -> Callable[[Any], Any]:
-    """Register a route that returns a `Response` of its own; `model` documents it."""
-    of_study = _problems(404) if "{name" in path else {}
-    content = {"model": model} if model is not None else more.pop("content", {})
-    responses = {**of_study, status: {"description": "Done.", **content}, **more.pop("responses", {})}
-    return router.api_route(
-        path, methods=[method], status_code=status, response_model=None, responses=responses, **more
-    )
+    return Response(to_json(value), media_type=JSON)
 
 
 # ---- studies
 
 
-@_route("POST", "/studies", schemas.StudyRecord, status=201, responses=_problems(409))
-async def create(body: schemas.NewStudy, who: Admin, studies: Studies) -> Response:
+@_route("POST", "/studies", schemas.StudyRecord, status=201, responses=problems(409))
+async def create(body: schemas.NewStudy, who: Admin, request: Request) -> Response:
     """Create a study."""
-    if who.study is not None and who.study != body.name:
+    check_new(body.name, who)
+    studies: OpenStudies = request.app.state.studies
+    await run_in_threadpool(_create, studies, body, who.author)
+    made = await StudyAccess(name=body.name, who=who, studies=studies).record()
+    made.status_code, made.headers["Location"] = 201, f"studies/{quote(body.name, safe='')}"
+    return made
+
+
+def check_new(name: str, who: Identity) -> None:
+    """Refuse the name of a new study that a token does not show, or that no address can have."""
+    if not who.sees(name):
         raise HTTPException(403, f"this token is for the study {who.study!r} alone.")
-    if body.name in (".", ".."):
-        raise InvalidInput(f"{body.name!r} has a meaning of its own in the address of a page; choose another name.")
-    await run_in_threadpool(_create, studies, body, who)
-    record = (await studies.record(body.name))[1]
-    return Response(record, 201, {"Location": f"studies/{quote(body.name, safe='')}"}, "application/json")
+    if name in (".", ".."):
+        raise InvalidInput(f"{name!r} has a meaning of its own in the address of a page; choose another name.")
 
 
-def _create(studies: OpenStudies, body: schemas.NewStudy, who: Identity) -> None:
-    reserved = {"name", "arms", "candidates", "storage", "lease", "author", "load_if_exists"} & body.options.keys()
-    if reserved:
-        raise InvalidInput(f"`options` are those of the task, got {sorted(reserved)[0]!r}; leave it out there.")
+def _create(studies: OpenStudies, body: schemas.NewStudy, author: str) -> None:
+    _check_options(body.options, "name", "arms", "candidates", "storage", "lease", "author", "load_if_exists")
+    named: Any = {"lease": body.lease, "author": body.worker or author, "load_if_exists": body.load_if_exists}
+    candidates = None if body.candidates is None else arms_of(body.candidates)
+    options: Any = {**body.options, **named, "candidates": candidates, "storage": studies.storage}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        create_study(
-            body.name,
-            arms=arms_of(body.arms),
-            candidates=None if body.candidates is None else arms_of(body.candidates),
-            storage=studies.storage,
-            lease=body.lease,
-            author=body.worker or who.author,
-            load_if_exists=body.load_if_exists,
-            **body.options,  # type: ignore[arg-type]
-        )
+        create_study(body.name, arms=arms_of(body.arms), **options)
+
+
+def _check_options(options: dict[str, Any], *others: str) -> None:
+    if odd := sorted(options.keys() & {*others}):
+        raise InvalidInput(f"`{odd[0]}` is no option of a task; leave it out there.")
 
 
 def arms_of(body: schemas.Table | schemas.VectorArms) -> Any:
@@ -141,10 +190,9 @@ def arms_of(body: schemas.Table | schemas.VectorArms) -> Any:
     if len({len(row) for row in body.rows}) > 1:
         raise InvalidInput("the rows of `arms` must all have the same number of features.")
     arms = FiniteArms(np.array(body.rows), names=body.names)
-    if body.features is not None:
-        if len(body.features) != arms.dim:
-            raise InvalidInput(f"`features` must name {arms.dim} features, got {len(body.features)} names.")
-        arms.feature_names = tuple(body.features)
+    if len(body.features or arms.feature_names) != arms.dim:
+        raise InvalidInput(f"`features` must have {arms.dim} names, got {len(body.features or ())}.")
+    arms.feature_names = tuple(body.features or arms.feature_names)
     if body.table is not None:
         if any(len(column.cells) != arms.n_arms for column in body.table.columns):
             raise InvalidInput(f"every column of `table` must have {arms.n_arms} cells, one for each arm.")
@@ -154,265 +202,196 @@ def arms_of(body: schemas.Table | schemas.VectorArms) -> Any:
 
 @_route("GET", "/studies", schemas.StudyPage)
 async def list_studies(
-    who: Reader, studies: Studies, after: Annotated[str, Query(max_length=200)] = "", limit: Limit = 100
+    who: Annotated[Identity, Depends(requires(Role.READ))],
+    request: Request,
+    after: Annotated[str, Query(max_length=200)] = "",
+    limit: Limit = 100,
 ) -> Response:
     """List the studies, sorted by name, after the name `after`."""
-    records = await run_in_threadpool(studies.list)
+    records = await run_in_threadpool(request.app.state.studies.list)
     found = [one for one in records if who.sees(one["name"]) and one["name"] > after]
-    shown = found[:limit]
-    return answer({"studies": shown, "next": shown[-1]["name"] if len(found) > limit else None})
+    return answer({"studies": found[:limit], "next": found[limit - 1]["name"] if len(found) > limit else None})
 
 
 @_route("GET", STUDY, schemas.StudyRecord, responses={304: {"description": "Nothing has changed."}})
-async def show(
-    name: str,
-    who: Reader,
-    studies: Studies,
-    if_none_match: Annotated[str | None, Header()] = None,
-) -> Response:
+async def show(study: ToRead, if_none_match: Annotated[str | None, Header()] = None) -> Response:
     """Return a study at this moment. The ETag is the hash of its last event."""
-    head, record = await studies.record(name)
-    etag = f'"{head}"'
-    if if_none_match is not None and etag in if_none_match:
-        return Response(status_code=304, headers={"ETag": etag})
-    return Response(record, headers={"ETag": etag}, media_type="application/json")
+    made = await study.record()
+    is_known = if_none_match is not None and made.headers["ETag"] in if_none_match
+    return Response(status_code=304, headers={"ETag": made.headers["ETag"]}) if is_known else made
 
 
 @_route("DELETE", STUDY, status=204)
-async def delete(name: str, who: Admin, studies: Studies) -> Response:
+async def delete(name: str, who: Admin, request: Request) -> Response:
     """Delete a study with all its measurements, for good."""
-    await run_in_threadpool(studies.storage.delete, name)
-    studies.forget(name)
+    await run_in_threadpool(request.app.state.studies.storage.delete, name)
+    request.app.state.studies.forget(name)
     return Response(status_code=204)
 
 
 # ---- asks and results
 
 
-def _worker(body: Any, who: Identity) -> str:
-    return str(body.worker or who.author)
-
-
 @_route("POST", f"{STUDY}/asks", schemas.Asks)
-async def ask(name: str, body: schemas.AskFor, who: Teller, studies: Studies) -> Response:
+async def ask(study: ToTell, body: schemas.AskFor) -> Response:
     """Ask what to measure next. A worker that asks again gets its open asks back first."""
-    lease = OWN_LEASE if body.lease == schemas.OWN_LEASE else body.lease
-    # Callers without any name are not one worker.
-    worker = body.worker or who.label or None
-
-    def asked(study: Study) -> Any:
-        return [ask_record(one) for one in study.ask(body.n, worker=worker, lease=lease)]
-
-    return answer({"asks": await studies.write(name, asked)})
+    worker = body.worker or study.who.label or None  # callers without any name are not one worker
+    asked = await study.write(lambda one: one.ask(body.n, worker=worker, lease=body.lease), last=True)
+    return answer({"asks": list(map(ask_record, asked))})
 
 
 @_route("GET", f"{STUDY}/asks", schemas.Asks)
-async def pending(name: str, who: Reader, studies: Studies) -> Response:
+async def pending(study: ToRead) -> Response:
     """List the open asks, the oldest first."""
-    return answer({"asks": await studies.read(name, lambda study: [ask_record(one) for one in study.pending])})
+    return answer({"asks": list(map(ask_record, await study.read(lambda one: one.pending)))})
 
 
-def _told(study: Study, tell: Callable[..., Any]) -> Any:
-    told = tell()
+def _told(tell: Callable[[Study], Any], study: Study) -> Any:
+    told = tell(study)
     records = [measurement_record(study.state, one) for one in told]
     return {"measurements": records, "remarks": list(getattr(told, "remarks", ()))}
 
 
-@_route("POST", f"{STUDY}/asks/{{ask_id}}/result", schemas.Told, responses=_problems(409))
-async def tell(
-    name: str, ask_id: Number, body: schemas.ResultOfAsk, who: Teller, studies: Studies, key: Key = None
-) -> Response:
+@_route("POST", f"{STUDY}/asks/{{ask_id}}/result", schemas.Told)
+async def tell(study: ToTell, ask_id: Number, body: schemas.ResultOfAsk, key: Key = None) -> Response:
     """Tell the result of an ask. Told again with the same value, nothing changes."""
     if (body.value is None) is (body.values is None):
         raise InvalidInput("a result needs `value` or `values`, got " + ("neither." if body.value is None else "both."))
     value: Any = body.value if body.values is None else body.values
-
-    def told(study: Study) -> Any:
-        return _told(study, partial(study.tell, ask_id, value, worker=_worker(body, who), key=key, warn=False))
-
-    return answer(await studies.write(name, told))
+    named: Any = {"worker": body.worker or study.who.author, "key": key, "warn": False}
+    return answer(await study.write(partial(_told, lambda one: one.tell(ask_id, value, **named))))
 
 
-@_route("POST", f"{STUDY}/asks/{{ask_id}}/fail", status=204, responses=_problems(409))
-async def fail(name: str, ask_id: Number, body: schemas.Failure, who: Teller, studies: Studies) -> Response:
+@_route("POST", f"{STUDY}/asks/{{ask_id}}/fail", status=204)
+async def fail(study: ToTell, ask_id: Number, body: schemas.Failure) -> Response:
     """Give up an ask: another worker gets it."""
-    await studies.write(name, lambda study: study.fail(ask_id, reason=body.reason, worker=_worker(body, who)))
+    worker = body.worker or study.who.author
+    await study.write(lambda one: one.fail(ask_id, reason=body.reason, worker=worker))
     return Response(status_code=204)
 
 
-@_route("POST", f"{STUDY}/measurements", schemas.Told, responses=_problems(409))
-async def tell_results(name: str, body: schemas.Results, who: Teller, studies: Studies, key: Key = None) -> Response:
+@_route("POST", f"{STUDY}/measurements", schemas.Told)
+async def tell_results(study: ToTell, body: schemas.Results, key: Key = None) -> Response:
     """Tell results by their arms: one, or a list of earlier results."""
     pairs = [(one.arm, one.value) for one in body.results]
-    is_one = len(pairs) == 1 and not body.earlier
-    if not is_one and body.earlier is False:
-        raise InvalidInput("a list of results is one of earlier results; tell others one by one.")
-
-    def told(study: Study) -> Any:
-        named: Any = {"worker": _worker(body, who), "key": key}
-        if is_one:
-            return _told(study, partial(study.tell, arm=pairs[0][0], value=pairs[0][1], **named, warn=False))
-        return _told(study, partial(study.tell_earlier, pairs, **named))
-
-    return answer(await studies.write(name, told))
+    named: Any = {"worker": body.worker or study.who.author, "key": key}
+    is_of_one = not body.earlier if len(pairs) == 1 else body.earlier is False
+    if is_of_one and any(arm != pairs[0][0] for arm, _ in pairs):
+        raise InvalidInput("a list of results of several arms is one of earlier results; tell others arm by arm.")
+    if not is_of_one:
+        return answer(await study.write(partial(_told, lambda one: one.tell_earlier(pairs, **named))))
+    named |= {"arm": pairs[0][0], "value": [value for _, value in pairs], "warn": False}
+    return answer(await study.write(partial(_told, lambda one: one.tell(**named))))
 
 
 @_route("GET", f"{STUDY}/measurements", schemas.MeasurementPage)
-async def measurements(name: str, who: Reader, studies: Studies, after: After = 0, limit: Limit = 1_000) -> Response:
+async def measurements(study: ToRead, after: After = 0, limit: Limit = 1_000) -> Response:
     """List the measurements after number `after`."""
 
-    def listed(study: Study) -> Any:
-        state = study.state
-        records = [measurement_record(state, one) for one in state.measurements[after : after + limit]]
-        is_more = len(state.measurements) > after + limit
-        return {"measurements": records, "next": after + limit if is_more else None}
+    def listed(one: Study) -> Any:
+        state, end = one.state, after + limit
+        records = [measurement_record(state, each) for each in state.measurements[after:end]]
+        return {"measurements": records, "next": end if len(state.measurements) > end else None}
 
-    return answer(await studies.read(name, listed))
+    return answer(await study.read(listed))
 
 
 # ---- corrections, and what follows a verdict
 
 
-async def _change(studies: OpenStudies, name: str, call: Callable[[Study], Any]) -> Response:
-    await studies.write(name, call, grouped=False)
-    return Response((await studies.record(name))[1], media_type="application/json")
-
-
-@_route("POST", f"{STUDY}/measurements/{{measurement}}/void", schemas.StudyRecord)
-async def void(name: str, measurement: Number, body: schemas.Reason, who: Teller, studies: Studies) -> Response:
-    """Take a measurement back, for any reason but its value."""
-    worker = _worker(body, who)
-    return await _change(studies, name, lambda study: study.void(measurement, reason=body.reason, worker=worker))
-
-
-@_route("POST", f"{STUDY}/measurements/{{measurement}}/restore", schemas.StudyRecord)
-async def restore(name: str, measurement: Number, body: schemas.Reason, who: Teller, studies: Studies) -> Response:
-    """Let a void measurement count again."""
-    worker = _worker(body, who)
-    return await _change(studies, name, lambda study: study.restore(measurement, reason=body.reason, worker=worker))
-
-
-@_route("POST", f"{STUDY}/measurements/{{measurement}}/correct", schemas.StudyRecord)
-async def correct(name: str, measurement: Number, body: schemas.Correction, who: Teller, studies: Studies) -> Response:
-    """Replace the value of a measurement that was told wrong."""
-    said = {"reason": body.reason, "worker": _worker(body, who)}
-    return await _change(studies, name, lambda study: study.correct(measurement, body.value, **said))
+@_route("POST", f"{STUDY}/measurements/{{measurement}}/{{change}}", schemas.StudyRecord)
+async def change_measurement(
+    study: ToTell, measurement: Number, change: Literal["void", "correct", "restore"], body: schemas.Change
+) -> Response:
+    """Take a measurement back, correct its value, or let it count again; never because of its value."""
+    if (body.value is None) is (change == "correct"):
+        raise InvalidInput("`correct` needs the right `value`, and no other change has one.")
+    value = () if body.value is None else (body.value,)
+    named: Any = {"reason": body.reason, "worker": body.worker or study.who.author}
+    await study.write(lambda one: getattr(one, change)(measurement, *value, **named), grouped=False)
+    return await study.record()
 
 
 @_route("POST", f"{STUDY}/audit", schemas.Planned)
-async def audit(name: str, body: schemas.AuditFor, who: Admin, studies: Studies) -> Response:
+async def audit(study: ToChange, body: schemas.AuditFor) -> Response:
     """Plan check pulls of the model after the verdict; the next asks are theirs."""
-    n = await studies.write(name, lambda study: study.audit(body.n, worker=_worker(body, who)), grouped=False)
-    return answer({"n": n})
+    worker = body.worker or study.who.author
+    return answer({"n": await study.write(lambda one: one.audit(body.n, worker=worker), grouped=False)})
 
 
 @_route("POST", f"{STUDY}/reopen", schemas.StudyRecord)
-async def reopen(name: str, body: schemas.Reopening, who: Admin, studies: Studies) -> Response:
+async def reopen(study: ToChange, body: schemas.Reopening) -> Response:
     """Go on after a verdict, or with other arms or options."""
-    given: Any = {"reason": body.reason, "join": body.join, "retire": body.retire, "keep_evidence": body.keep_evidence}
-    if twice := {*given, "worker"} & body.changes.keys():
-        raise InvalidInput(f"`changes` are options of the task, got {sorted(twice)[0]!r}; leave it out there.")
-    given |= {"worker": _worker(body, who), **body.changes}
-    return await _change(studies, name, lambda study: study.reopen(**given))
+    given: Any = body.model_dump(exclude={"changes"}) | {"worker": body.worker or study.who.author}
+    _check_options(body.changes, *given)
+    given |= body.changes
+    await study.write(lambda one: one.reopen(**given), grouped=False)
+    return await study.record()
 
 
 # ---- log, files, stream
 
 
 @_route("GET", f"{STUDY}/log", schemas.LogPage)
-async def log(name: str, who: Reader, studies: Studies, after: After = 0, limit: Limit = schemas.MOST_ROWS) -> Response:
+async def log(study: ToRead, after: After = 0, limit: Limit = schemas.MOST_ROWS) -> Response:
     """Return events of the log after number `after`, as texts with their hashes."""
-    rows = await run_in_threadpool(_rows, studies, name, after)
+    rows = await study.read(lambda one: one.events_after(after) if after <= one.head[0] else None)
+    if rows is None:
+        raise InvalidInput(f"`after` must be at most the number of events, got {after}.")
     shown = [{"n": row.n, "text": row.text, "hash": row.hash} for row in rows[:limit]]
     return answer({"rows": shown, "next": shown[-1]["n"] if len(rows) > limit else None})
 
 
-def _rows(studies: OpenStudies, name: str, after: int) -> Any:
-    n = studies.storage.n_events(name)
-    if after > n:
-        raise InvalidInput(f"`after` must be at most {n}, the number of events of study {name!r}, got {after}.")
-    return studies.storage.read(name, after)
-
-
-def _binary(*types: str) -> dict[str, Any]:
-    return {"content": {one: {"schema": {"type": "string", "format": "binary"}} for one in types}}
-
-
-@_route("GET", f"{STUDY}/export", content=_binary(*TYPES.values()))
+@_route("GET", f"{STUDY}/export", files=("csv", "json", "xlsx", "parquet"))
 async def export(
-    name: str,
-    who: Reader,
-    studies: Studies,
+    study: ToRead,
     kind: Annotated[Literal["csv", "json", "xlsx", "parquet"], Query(alias="format")] = "csv",
     what: Literal["log", "measurements"] | None = None,
 ) -> Response:
     """Return the log with its hashes, or the measurements, as a file."""
-
-    def exported(study: Study) -> tuple[str, bytes]:
-        with TemporaryDirectory() as folder:
-            chosen = what or ("measurements" if kind == "xlsx" else "log")
-            path = study.export(kind, Path(folder) / f"{file_name(name)}-{chosen}.{kind}", what=chosen)
-            return path.name, path.read_bytes()
-
-    file, content = await studies.read(name, exported)
-    return _download(content, file, TYPES[kind])
+    chosen = what or ("measurements" if kind == "xlsx" else "log")
+    return await study.file(lambda one, path: one.export(kind, path, what=chosen), f"-{chosen}.{kind}")
 
 
-@_route("GET", f"{STUDY}/report", content=_binary("text/html; charset=utf-8"))
-async def report(name: str, who: Reader, studies: Studies) -> Response:
+@_route("GET", f"{STUDY}/report", files=("html",))
+async def report(study: ToRead) -> Response:
     """Return a page about the study as one file, which any browser shows and prints."""
-    content = await studies.read(name, _report)
-    return _download(content, f"{file_name(name)}.html", "text/html; charset=utf-8")
+    return await study.file(_report, ".html")
 
 
-def _report(study: Study) -> bytes:
+def _report(study: Study, path: Path) -> None:
+    check = "With certificate and log of the study, as CSV, anyone can work everything out again:"
     head = "event {}, hash {}".format(*study.head)
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "report.html"
-        steps = [
-            (
-                "With the certificate and the log of the study, as CSV, anyone can work everything out again:",
-                "surepick verify certificate.json --log log.csv",
-            ),
-            ("This page is of the log that ends with:", head),
-        ]
-        study.result().report(path, title=study.name, recipes=study.recipes, steps=steps)
-        return path.read_bytes()
+    steps = [
+        (check, "surepick verify certificate.json --log log.csv"),
+        ("This page is of the log that ends with:", head),
+    ]
+    study.result().report(path, title=study.name, recipes=study.recipes, steps=steps)
 
 
-@_route("GET", f"{STUDY}/certificate", content=_binary("application/json"))
-async def certificate(name: str, who: Reader, studies: Studies) -> Response:
+@_route("GET", f"{STUDY}/certificate", files=("json",))
+async def certificate(study: ToRead) -> Response:
     """Return the certificate, which anyone can check against the log."""
-    made = await studies.read(name, Study.certificate)
-    return _download(to_json(made), f"{file_name(name)}-certificate.json", "application/json")
+    return await study.file(lambda one, path: path.write_bytes(to_json(one.certificate())), "-certificate.json")
 
 
-async def _first_event(
-    name: str,
-    who: Reader,
-    studies: Studies,
+@router.get(f"{STUDY}/events", response_class=EventSourceResponse, responses=problems(404))
+async def events(
+    study: ToRead,
+    request: Request,
     after: After | None = None,
     last_event_id: Annotated[int | None, Header(ge=0, lt=2**53)] = None,
-) -> int:
-    """Return the number of the event that a stream begins after; errors come before the stream begins."""
-    n = await run_in_threadpool(studies.storage.n_events, name)
-    begin = last_event_id if last_event_id is not None else after
-    return n if begin is None else min(begin, n)
-
-
-@router.get(f"{STUDY}/events", response_class=EventSourceResponse, responses=_problems(404))
-async def events(
-    request: Request, name: str, who: Reader, studies: Studies, last: Annotated[int, Depends(_first_event)]
 ) -> AsyncIterator[ServerSentEvent]:
     """Stream the events of the log as server-sent events: those after `Last-Event-ID`, or `after`, then new ones."""
-    tokens: Tokens = request.app.state.tokens
-    while not studies.is_closing and await tokens.holds(who):
-        try:
-            if await studies.changed(name, last, LOOK_AGAIN) <= last:
+    begin = after if last_event_id is None else last_event_id
+    n = await study.studies.changed(study.name, -1, 0.0)
+    last = n if begin is None else min(begin, n)
+    try:
+        while not study.studies.is_closing and await request.app.state.tokens.holds(study.who):
+            if await study.studies.changed(study.name, last, LOOK_AGAIN) <= last:
                 continue
-            rows = await run_in_threadpool(studies.storage.read, name, last)
-        except (NoSuchStudy, CorruptLog):  # deleted meanwhile
-            return
-        for row in rows:
-            yield ServerSentEvent(raw_data=row.text, id=str(row.n))
-        last = rows[-1].n if rows else last
+            for row in await study.read(partial(Study.events_after, n=last)):
+                yield ServerSentEvent(raw_data=row.text, id=str(row.n))
+                last = row.n
+    except (NoSuchStudy, CorruptLog):  # deleted meanwhile: the client comes again, and hears so
+        study.studies.forget(study.name)

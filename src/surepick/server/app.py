@@ -15,11 +15,12 @@ from fastapi import Depends, FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from surepick._version import __version__
 from surepick.errors import Conflict, InvalidInput, NoSuchStudy, StorageError, StudyExists, SurepickError
-from surepick.server import api, schemas
+from surepick.server import api
 from surepick.server.studies import OpenStudies, TooBusy, to_json
 from surepick.server.tokens import Role, Tokens, check_origin, requires
 from surepick.study.storage import open_storage
@@ -90,7 +91,6 @@ def create_app(settings: ServerSettings) -> FastAPI:
         openapi_url="/api/v1/openapi.json",
         docs_url=None,
         redoc_url=None,
-        root_path=settings.root_path,
         lifespan=life,
     )
     app.state.settings, app.state.studies = settings, studies
@@ -103,26 +103,30 @@ def create_app(settings: ServerSettings) -> FastAPI:
     _add_health(app)
     for module in ("pages", "new_study"):
         if find_spec(f"surepick.server.{module}") is not None:
-            app.include_router(import_module(f"surepick.server.{module}").router)
+            found = import_module(f"surepick.server.{module}")
+            app.include_router(found.router)
+            app.state.error_page = getattr(found, "error_page", getattr(app.state, "error_page", None))
     return app
 
 
 def _add_health(app: FastAPI) -> None:
-    @app.get("/healthz", tags=["health"])
+    @app.get("/healthz")
     async def healthz() -> dict[str, str]:
         """Say that the process answers."""
         return {"status": "ok"}
 
-    @app.get("/readyz", tags=["health"], responses={503: {"model": schemas.Problem}})
+    @app.get("/readyz", responses=api.problems(503))
     def readyz(request: Request) -> dict[str, str]:
         """Say that the storage answers."""
         request.app.state.studies.storage.names()
         return {"status": "ok"}
 
-    @app.get("/metrics", tags=["health"], dependencies=[Depends(requires(Role.READ))])
+    of_metrics: Any = {"response_class": PlainTextResponse, "responses": api.problems(401, 403)}
+
+    @app.get("/metrics", dependencies=[Depends(requires(Role.READ))], **of_metrics)
     async def metrics(request: Request) -> Response:
         """Return numbers about the server, for Prometheus."""
-        return Response(generate_latest(request.app.state.metrics.registry), media_type="text/plain; version=0.0.4")
+        return PlainTextResponse(generate_latest(request.app.state.metrics.registry))
 
 
 @final
@@ -219,7 +223,7 @@ class Guard:
             receive = await self._checked(Request(scope, receive))
             await self.app(scope, receive, send_guarded)
         except HTTPException as error:
-            await problem(error.status_code, error.detail)(scope, receive, send_guarded)
+            await (await _answer_error(Request(scope, receive), error))(scope, receive, send_guarded)
         except Exception:
             LOGGER.exception("%s failed", scope["method"])
             if status != 500:
@@ -231,6 +235,7 @@ class Guard:
     def _route(self, scope: Scope) -> None:
         """Let routes see the path as it was sent, so that a name may have a slash; with the prefix, sent or not."""
         prefix, sent = self.settings.root_path, scope["raw_path"].decode("latin-1")
+        scope["root_path"] = prefix
         scope["path"] = sent if sent.startswith(f"{prefix}/") else f"{prefix}{sent}"
 
     async def _checked(self, request: Request) -> Receive:

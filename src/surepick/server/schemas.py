@@ -5,12 +5,13 @@ Numbers that are not finite are null in answers, and refused in bodies.
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints, create_model
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, create_model
 
 from surepick.arms import VECTOR_SETS
 from surepick.study.events import MOST_DIMENSIONS, MOST_FEATURES
 from surepick.study.storage.base import LONGEST_NAME
-from surepick.study.views import OF_LIST, OF_OUTLOOK, Status
+from surepick.study.study import OWN_LEASE, StudyAsk
+from surepick.study.views import OF_LIST, OF_MEASUREMENT, OF_OUTLOOK, Status
 
 MOST_ROWS = 10_000
 """Rows of a list: of asks, results, or a page of an answer."""
@@ -20,6 +21,9 @@ Name = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_NAME)]
 Worker = Annotated[str | None, Field(max_length=200, description="Who measures; default: the label of the token.")]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1, le=MOST_ROWS)]
+Whole = Annotated[int, Field(ge=-(2**53), le=2**53)]
+Option = bool | Whole | Finite | Line | list[Whole | Finite] | None
+Options = Annotated[dict[Line, Option], Field(description="As in Python: delta, epsilon, noise_std, budget, ...")]
 Dimension = Annotated[int, Field(ge=1, le=MOST_DIMENSIONS)]
 Arm = Annotated[
     Line | Annotated[int, Field(ge=0, lt=2**53)] | Annotated[list[Finite], Field(max_length=MOST_FEATURES)],
@@ -29,7 +33,6 @@ Lease = Annotated[
     Annotated[str, StringConstraints(max_length=20)] | Annotated[float, Field(gt=0, le=1e9)] | None,
     Field(description='Time after which another worker gets the asks: "30m", "2h", "3d", seconds, or null for never.'),
 ]
-OWN_LEASE = "own"
 
 
 class Body(BaseModel):
@@ -94,7 +97,7 @@ class NewStudy(Body):
     name: Name
     arms: Arms
     candidates: Table | None = None
-    options: dict[Line, JsonValue] = Field(default={}, description="As for `create_study`: delta, noise_std, ...")
+    options: Options = {}
     lease: Lease = "1d"
     load_if_exists: bool = Field(default=False, description="Go on with a study of equal arms and options.")
     worker: Worker = None
@@ -140,17 +143,12 @@ class Results(Body):
     worker: Worker = None
 
 
-class Reason(Body):
-    """Why a measurement is voided or restored."""
+class Change(Body):
+    """Why a measurement is voided, corrected or restored; and the right value, to correct it."""
 
     reason: Line
+    value: Finite | bool | None = None
     worker: Worker = None
-
-
-class Correction(Reason):
-    """The right value of a measurement, and why it was wrong."""
-
-    value: Finite | bool
 
 
 class AuditFor(Body):
@@ -169,7 +167,7 @@ class Reopening(Body):
     )
     retire: list[Arm] = []
     keep_evidence: bool = True
-    changes: dict[Line, JsonValue] = Field(default={}, description="Of options: delta, budget, epsilon, ...")
+    changes: Options = {}
     worker: Worker = None
 
 
@@ -220,50 +218,28 @@ class StudyPage(Answer):
     """The value of `after` for the next page; null: this is the last."""
 
 
-class AskAnswer(Answer):
-    """A measurement that a worker is asked for."""
-
-    id: int
-    arm: Any
-    name: str
-    features: list[float]
-    until: str | None
-    reason: str
-    recipe: dict[str, Any]
-
-
 class Asks(Answer):
     """Open asks."""
 
-    asks: list[AskAnswer]
+    asks: list[StudyAsk]
 
 
-class MeasurementAnswer(Answer):
-    """A measurement."""
-
-    id: int
-    arm: Any
-    name: str
-    value: float | None
-    told: float
-    is_void: bool
-    ask: int | None
-    author: str
-    at: str
-    changes: list[str]
+_of_measurement: Any = dict.fromkeys(OF_MEASUREMENT, (Any, ...)) | {"id": (int, ...), "value": (float | None, ...)}
+MeasurementRecord = create_model("MeasurementRecord", __base__=Answer, **_of_measurement)
+MeasurementRecord.__doc__ = "A measurement, under the names of `surepick measurements --format json`."
 
 
 class Told(Answer):
     """What was recorded, and remarks about it: a value may look mistyped."""
 
-    measurements: list[MeasurementAnswer]
+    measurements: list[MeasurementRecord]  # type: ignore[valid-type]
     remarks: list[str] = []
 
 
 class MeasurementPage(Answer):
     """Some of the measurements, by number."""
 
-    measurements: list[MeasurementAnswer]
+    measurements: list[MeasurementRecord]  # type: ignore[valid-type]
     next: int | None
     """The value of `after` for the next page; null: this is the last."""
 

@@ -14,11 +14,12 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from operator import itemgetter
 from typing import Any, TypeVar, final
 
 from anyio import to_thread
 
-from surepick.errors import CorruptLog, NoSuchStudy, StorageError, SurepickError
+from surepick.errors import CorruptLog, NoSuchStudy, SurepickError
 from surepick.study.storage import Storage
 from surepick.study.study import Study
 from surepick.study.views import Record, list_records
@@ -42,7 +43,7 @@ class _OpenStudy:
 
     def __init__(self, study: Study) -> None:
         self.study = study
-        self.waiting = deque[tuple[Callable[[], Any], asyncio.Future[Any]]]()
+        self.waiting = deque[tuple[bool, Callable[[], Any], asyncio.Future[Any]]]()
         self.writer: asyncio.Task[None] | None = None
         self.news = asyncio.Event()
         self.n_listeners = 0
@@ -95,14 +96,10 @@ class OpenStudies:
 
     def _hear(self, names: Any) -> None:
         """Wake listeners when PostgreSQL says that a study has changed; "" stands for all."""
-        while not self.is_closing:
-            try:
-                for name in names:
-                    self._call(partial(self.wake, name))
-            except StorageError:
-                self._call(partial(self.wake, ""))
-                time.sleep(LOOK_EVERY)
-            names = self.storage.listen()  # type: ignore[attr-defined]
+        for name in names:  # for ever: it comes back by itself after a lost connection, and once a second with ""
+            if self.is_closing:
+                return
+            self._call(partial(self.wake, name))
 
     def _call(self, function: Callable[[], object]) -> None:
         """Run a function in the event loop, from another thread."""
@@ -141,7 +138,8 @@ class OpenStudies:
             self._open.move_to_end(name)
             return known
 
-    async def _opened(self, name: str) -> _OpenStudy:
+    async def open(self, name: str) -> _OpenStudy:
+        """Open a study, if it is not open already."""
         known = self._open.get(name)
         return await asyncio.to_thread(self._get, name) if known is None else known
 
@@ -172,13 +170,15 @@ class OpenStudies:
             self.forget(name)
             raise
 
-    async def write(self, name: str, call: Callable[[Study], T], *, grouped: bool = True) -> T:
+    async def write(self, name: str, call: Callable[[Study], T], *, grouped: bool = True, last: bool = False) -> T:
         """Call a function that writes to a study; when this returns, its events are on the disk.
 
         Args:
             name: of the study.
             call: calls one method of the study.
             grouped: whether it shares a commit with others. What takes long before it writes runs by itself.
+            last: whether it comes after the others of its commit: asks after results, so that the reasons for all of
+                them are worked out once.
 
         Raises:
             TooBusy: too many requests wait already.
@@ -188,11 +188,11 @@ class OpenStudies:
                 return await self.read(name, call)
             finally:
                 self.wake(name)
-        one = await self._opened(name)
+        one = await self.open(name)
         if len(one.waiting) >= self.queue:
             raise TooBusy(f"{self.queue:,} requests wait for study {name!r} already; send this one again in a second.")
         outcome: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        one.waiting.append((partial(call, one.study), outcome))
+        one.waiting.append((last, partial(call, one.study), outcome))
         if one.writer is None:
             one.writer = asyncio.create_task(self._write_waiting(name, one))
         return await outcome
@@ -201,10 +201,11 @@ class OpenStudies:
         """Write what waits, all that there is at a time, until nothing waits."""
         while one.waiting:
             taken = [one.waiting.popleft() for _ in range(min(len(one.waiting), MOST_TOGETHER))]
-            outcomes = await asyncio.to_thread(_together, one.study, [call for call, _ in taken])
+            taken.sort(key=itemgetter(0))
+            outcomes = await asyncio.to_thread(_together, one.study, [call for _, call, _ in taken])
             if any(isinstance(outcome, CorruptLog | NoSuchStudy) for outcome in outcomes):
                 self.forget(name)
-            for (_, future), outcome in zip(taken, outcomes, strict=True):
+            for (_, _, future), outcome in zip(taken, outcomes, strict=True):
                 _settle(future, outcome)
             one.wake()
         one.writer = None
@@ -226,7 +227,7 @@ class OpenStudies:
     async def changed(self, name: str, after: int, timeout: float) -> int:
         """Wait until a study has more than `after` events, or for `timeout` seconds; return how many it has."""
         end = time.monotonic() + timeout
-        one = await self._opened(name)
+        one = await self.open(name)
         one.n_listeners += 1
         try:
             while True:

@@ -22,6 +22,7 @@ from surepick.study import events
 from surepick.study.eras import changed_options, described, earlier_of, learner_of
 from surepick.study.events import Kind, canonical, check_chain, rows_of
 from surepick.study.log import LOGGER, lease_length
+from surepick.study.remote import HttpStorage, RemoteStudy
 from surepick.study.state import State
 from surepick.study.storage import Storage, open_storage
 from surepick.study.storage.base import check_name, no_fork, study_exists
@@ -55,8 +56,8 @@ def create_study(
         arms: what may be measured, as for `identify`. A table is kept in the log, a large file by its hash.
         candidates: what is compared, if not the arms: rows with the same features, never measured.
         algorithm: by name.
-        storage: path of an SQLite file, "sqlite:///lab.db", "postgresql://user@host/database", "memory:", or an open
-            storage.
+        storage: path of an SQLite file, "sqlite:///lab.db", "postgresql://user@host/database", "http://host:8080" for
+            a server, "memory:", or an open storage.
         lease: how long an ask is kept for who asked: "30m", "2h", "3d", seconds, or None for ever.
         author: who is said to have done what is done through this object; default: the user of this machine.
         load_if_exists: whether to go on with a study of that name, if it has the same arms and options.
@@ -108,7 +109,7 @@ def create_study(
     except StudyExists:
         if not load_if_exists:
             raise
-        study = Study(place, name, author=by)
+        study = _study(place, name, by)
         if differ := difference(study.state, created):
             raise StudyExists(
                 f"there is a study {name!r} in {place.address} already, of other arms or options ({differ}); pass "
@@ -116,7 +117,14 @@ def create_study(
             ) from None
         return study
     LOGGER.info("study %s: created in %s by %s", name, shown(place.address), by)
-    return Study(place, name, author=by, created=created)
+    return _study(place, name, by, created)
+
+
+def _study(place: Storage, name: str, author: str, created: State | None = None) -> Study:
+    """Return a study of a storage; the server of a remote one has written an event of its own."""
+    if isinstance(place, HttpStorage):
+        return RemoteStudy(place, name, author=author)
+    return Study(place, name, author=author, created=created)
 
 
 def difference(there: State, here: State) -> str:
@@ -188,7 +196,7 @@ def load_study(name: str | None = None, storage: Address = DEFAULT_STORAGE, *, a
             listed = ", ".join(map(repr, names[:8])) if names else "none"
             raise InvalidInput(f"a study must be named, since {place.address} has {listed}.")
         name = names[0]
-    return Study(place, name, author=user() if author is None else author)
+    return _study(place, name, user() if author is None else author)
 
 
 def list_studies(storage: Address = DEFAULT_STORAGE) -> list[str]:
@@ -216,6 +224,8 @@ def copy_study(
     place.n_events(name)  # a name that is not there makes no new file
     target = place if to_storage is None else open_storage(to_storage)
     check_name(to)
+    if isinstance(target, HttpStorage):
+        target.writing(to)  # refused before the original is marked
     if to in target.names():
         raise study_exists(to, target.address)
     fork = {

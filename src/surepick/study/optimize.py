@@ -27,7 +27,16 @@ import numpy as np
 
 from surepick._texts import shown
 from surepick.core.checks import check_count, check_number
-from surepick.errors import Conflict, EntryWarning, InvalidInput, ModelWarning, NoiseWarning, Skipped, SurepickError
+from surepick.errors import (
+    Conflict,
+    EntryWarning,
+    InvalidInput,
+    ModelWarning,
+    NoiseWarning,
+    Skipped,
+    SurepickError,
+    listed,
+)
 from surepick.learning.explain import verdict
 from surepick.learning.identify import SKIPPED_IN_A_ROW
 from surepick.learning.progress import state_line
@@ -48,6 +57,8 @@ LINE_SECONDS = 30.0
 HOST_PROCESSES = "pid:[4026531836]"
 """The processes of a Linux machine itself; those of a container have another number."""
 
+OPTIONS = ("n_jobs", "max_pulls", "timeout", "catch", "callbacks", "on_pull", "progress", "lease")
+
 
 @final
 class _Run:
@@ -56,6 +67,11 @@ class _Run:
     def __init__(self, study: "Study", options: dict[str, Any]) -> None:
         from surepick.simulation.parallel import n_processes  # noqa: PLC0415 (loads the simulations)
 
+        for unknown in options.keys() - {*OPTIONS}:
+            raise InvalidInput(
+                f"optimize has no option {unknown!r}; optimize takes max_pulls, the most pulls of a call. The options "
+                f"are {listed(OPTIONS)}."
+            )
         max_pulls, timeout, catch = options["max_pulls"], options["timeout"], options["catch"]
         self.study, self._lease, self.n_jobs = study, options["lease"], n_processes(options["n_jobs"], sys.maxsize)
         self._pulls = repeat(None) if max_pulls is None else iter([None] * check_count("max_pulls", max_pulls, least=0))

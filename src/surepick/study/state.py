@@ -176,6 +176,7 @@ class State:
             Kind.REOPENED: self._reopened,
             **{kind: kept.append for kind, kept in self.records.items()},
         }
+        self._rivalry: tuple[list[Any], Any] | None = None
         self._proposed: tuple[int, Era] | None = None  # the next era, and the number of events before it
         self._enter(first_era(first, learner))
 
@@ -196,6 +197,8 @@ class State:
                 f"event {event['n']} is of a kind that this version does not know, {event['kind']!r}; the study was "
                 "written by a later version."
             )
+        if event["kind"] != Kind.ASKED or not self.attempts:
+            self._rivalry = None
         try:
             handle(event)
         except KeyError:
@@ -261,6 +264,13 @@ class State:
             if self.stopped
             else not self.learner.state.is_spent
         )
+
+    @property
+    def rivalry(self) -> tuple[list[Any], Any]:
+        """The leaders, and the candidate hardest to exclude, None if none is; kept while nothing happens but asks."""
+        if self._rivalry is None:
+            self._rivalry = self.learner.reader.rivalry
+        return self._rivalry
 
     def propose_asks(self, n: int) -> dict[str, Any]:
         """Return the fields of the next asks: at most n, none of a block that has not opened."""

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar, final
+from typing import Any, Literal, Never, Self, TypeVar, final
 
 from surepick._files import file_name
 from surepick._texts import html_table
@@ -26,7 +26,7 @@ from surepick.study import requests
 from surepick.study.certificate import certificate_of
 from surepick.study.eras import Key, next_era
 from surepick.study.events import Kind, Row, written
-from surepick.study.exchange import What, export, sheet_values
+from surepick.study.exchange import SUFFIXES, What, export, sheet_values
 from surepick.study.log import LogTransaction, StudyLog, lease_length
 from surepick.study.optimize import Callback, optimize, optimize_async
 from surepick.study.reopening import ReopenPreview
@@ -506,6 +506,11 @@ class Study:
                 that could lead elsewhere are replaced.
             what: "log" or "measurements"; default: the measurements for an Excel file, the log for others.
         """
+        if f".{kind}" not in SUFFIXES:
+            raise InvalidInput(
+                f'`kind` must be "csv", "parquet", "json" or "xlsx", got {str(kind)!r}; a path comes after it: '
+                'study.export("csv", "log.csv").'
+            )
         what = what or ("measurements" if kind == "xlsx" else "log")
         target = Path(f"{file_name(self.name)}-{what}.{kind}" if path is None else path)
         if target.suffix.lower() != f".{kind}":
@@ -525,6 +530,7 @@ class Study:
         on_pull: "Callback | None" = None,
         progress: bool = False,
         lease: Any = OWN_LEASE,
+        **unknown: Never,
     ) -> None:
         """Measure by a Python function until the study has stopped.
 
@@ -544,12 +550,13 @@ class Study:
             on_pull: one more such function.
             progress: whether a line on standard error says who leads, by rich if it is installed.
             lease: as for `ask`.
+            unknown: no other option: an error names those above.
 
         Raises:
             InvalidInput: an argument cannot be used.
             SurepickError: 1,000 measurements in a row had no result.
         """
-        options = {"callbacks": callbacks, "on_pull": on_pull, "lease": lease, "progress": progress}
+        options = {"callbacks": callbacks, "on_pull": on_pull, "lease": lease, "progress": progress, **unknown}
         optimize(self, function, n_jobs=n_jobs, max_pulls=max_pulls, timeout=timeout, catch=catch, **options)
 
     async def optimize_async(  # noqa: PLR0913 (every argument is an option of its own)
@@ -564,6 +571,7 @@ class Study:
         on_pull: "Callback | None" = None,
         progress: bool = False,
         lease: Any = OWN_LEASE,
+        **unknown: Never,
     ) -> None:
         """Measure by an async function until the study has stopped; the options are those of `optimize`.
 
@@ -571,7 +579,7 @@ class Study:
         loop never waits for a database. A call that is cancelled gives up its asks, so that others get them. Callbacks
         run in the event loop, and may be async too.
         """
-        options = {"callbacks": callbacks, "on_pull": on_pull, "lease": lease, "progress": progress}
+        options = {"callbacks": callbacks, "on_pull": on_pull, "lease": lease, "progress": progress, **unknown}
         await optimize_async(
             self, function, n_jobs=n_jobs, max_pulls=max_pulls, timeout=timeout, catch=catch, **options
         )

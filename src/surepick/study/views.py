@@ -6,7 +6,7 @@
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, final
 
 from surepick._texts import vector_words
@@ -198,7 +198,7 @@ def reason_for(state: "State", one: "AskRecord") -> str:
     again = "; asked again, since an attempt before gave no result" if one.is_again else ""
     if state.stopped:
         return f"checks the model after the verdict{again}"
-    leaders, rival = state.learner.reader.rivalry
+    leaders, rival = state.rivalry
     if not leaders:
         return f"no data in this direction yet{again}"
     leader = state.roster.candidate_label(leaders[-1])
@@ -211,7 +211,7 @@ def reason_for(state: "State", one: "AskRecord") -> str:
 
 def ask_record(one: "StudyAsk") -> Record:
     """Return an ask for a program."""
-    return asdict(one)
+    return {name: getattr(one, name) for name in (*OF_ASK, "recipe")}
 
 
 def measurement_record(state: "State", one: "Measurement") -> Record:

@@ -201,6 +201,12 @@ def read_arms(  # noqa: PLR0913 (every argument is an option of its own)
     return arms
 
 
+def guessed_columns(table: Table) -> tuple[str | None, dict[str, str]]:
+    """Return the column that `read_arms` takes for names, and the columns that it leaves out, each with the reason."""
+    choice = _choice(table, _Told())
+    return choice.name_column, choice.dropped
+
+
 def frame_features(frame: Any, *, intercept: bool | None, argument: str, names: Sequence[str] | None) -> FeatureTable:
     """Read the features of a data frame as `read_arms` does, and warn of columns that it takes for no feature."""
     table = open_table(frame, title="the data frame" if argument == "arms" else f"`{argument}`")

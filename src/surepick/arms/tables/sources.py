@@ -209,7 +209,9 @@ def reason(error: Exception) -> str:
 
 
 def open_table(source: Any, *, sheet: str | None = None, title: str = "the data frame") -> Table:
-    """Read a file, by its suffix, or a data frame, which is called `title` in errors."""
+    """Read a file, by its suffix, or a data frame, which is called `title` in errors; a `Table` stays as it is."""
+    if isinstance(source, Table):
+        return source
     if isinstance(source, str | os.PathLike):
         path = Path(source)
         suffix = path.suffix.lower()

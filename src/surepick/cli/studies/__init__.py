@@ -79,7 +79,7 @@ class StorageOptions:
     storage: Annotated[
         str | None,
         says(
-            f"Where studies are kept: a file, or the URL of a database (default: {DEFAULT} in this folder).",
+            f"Where studies are kept: a file, or the URL of a database or server (default: {DEFAULT} in this folder).",
             envvar=OF_STORAGE,
         ),
     ] = None
@@ -155,10 +155,10 @@ class StudyOptions(StorageOptions):
     @contextmanager
     def loaded(self) -> "Iterator[Study]":
         """Load the study."""
-        from surepick.study.study import Study  # noqa: PLC0415 (`--help` stays quick)
+        from surepick.study.admin import load_study  # noqa: PLC0415 (`--help` stays quick)
 
         with self.opened() as storage:
-            yield Study(storage, self.study or _only(storage), author=self.who)
+            yield load_study(self.study or _only(storage), storage, author=self.who)
 
     def next(self, words: str, study: "Study") -> str:
         """Return the next command to type about the same study."""

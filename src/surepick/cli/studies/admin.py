@@ -17,6 +17,7 @@ from surepick.cli.output import Code, Format, check_targets
 from surepick.cli.studies import StorageOptions, StudyOptions, command, complete_studies, printing
 from surepick.cli.studies.ask_tell import ask_about, number_of, say_standing
 from surepick.errors import InvalidInput, SurepickError
+from surepick.reporting import study_words
 from surepick.study import views
 
 if TYPE_CHECKING:
@@ -115,6 +116,11 @@ def audit(
     with where.loaded() as study:
         planned = study.audit(wanted, worker=where.who)
         printing.say(f"{planned} check pulls are planned." if planned != 1 else "One check pull is planned.")
+        if planned and wanted == "auto":
+            printing.say(
+                "Why so many: they show a misfit of half the lead, which could make the answer wrong, unless that "
+                "takes more than twice the pulls so far and more than twenty of every arm. Fewer: surepick audit N."
+            )
         if planned:
             printing.say(f"Next: {where.next(f'ask -n {planned}', study)}")
     return Code.OK
@@ -190,9 +196,9 @@ def list_command(*, place: StorageOptions, output: Output = Format.TABLE) -> int
 
 
 def _row(one: dict[str, Any]) -> list[str]:
-    state = printing.WORDS[one["state"]].partition(":")[0]
+    state = study_words.WORDS[one["state"]].partition(":")[0]
     pulls = "-" if one["n_pulls"] is None else f"{one['n_pulls']:,}"
-    created = "-" if one["created_at"] is None else printing.when(one["created_at"])
+    created = "-" if one["created_at"] is None else study_words.when(one["created_at"])
     best = None if one["state"] == "withdrawn" else one["best_name"]
     return [one["name"], state, _together(best), pulls, created]
 

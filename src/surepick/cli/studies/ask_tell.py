@@ -28,6 +28,16 @@ from surepick.cli.options import (
 from surepick.cli.output import Code, Format, check_targets, print_error, print_roles, results
 from surepick.cli.studies import StorageOptions, StudyOptions, command, printing
 from surepick.errors import EntryWarning, InvalidInput, SurepickError
+from surepick.reporting.study_words import (
+    IF_SLIP,
+    MISTYPED,
+    NOT_USABLE,
+    failed_words,
+    own_means,
+    told_words,
+    typed_number,
+    when,
+)
 from surepick.study import views
 
 if TYPE_CHECKING:
@@ -280,7 +290,7 @@ def _say_told(
     from surepick.study.requests import turned_binary  # noqa: PLC0415
 
     if output is Format.TABLE:
-        for line in printing.told_words(study.state, told, n_before):
+        for line in told_words(study.state, told, n_before):
             printing.say(line)
     if asks:
         ask_about(study, [one.id for one in told if one.id > n_before], where, is_silent=output is not Format.TABLE)
@@ -316,8 +326,6 @@ def ask_about(study: "Study", ids: Sequence[int], where: StudyOptions, *, is_sil
 
 MOST_QUESTIONS = 5
 """Questions about the values of one command."""
-MISTYPED = "mistyped, by the notes"
-"""The reason of a correction at entry."""
 
 
 def asked_again(found: "Question", ask_: Callable[[str], str]) -> float | None:
@@ -396,37 +404,21 @@ def _after_withdrawal(study: "Study", where: StudyOptions) -> Iterator[str]:
     if result.repeated or learner.model != "linear" or not study.state.roster.is_enumerable:
         yield "Next: do what the sentence above says; no answer of this study must be used."
         return
-    yield "No answer of this study must be used. Its data are not lost: they guide a new study."
+    yield NOT_USABLE
     if looks_pass_fail(result):
         for line in _again(study, where, "--binary"):
             yield f"  {line}"
         return
     if learner.state.settled.model.has_slip:
-        yield "If your notes have another value for the measurement above, correct it: nothing else is needed."
+        yield IF_SLIP
     learnt = ", and a noise that is learnt" if result.noise_contradicted else ""
     yield f"With products of columns{learnt}, if two columns act together:"
     for line in _again(study, where, "--interactions", without=("noise_std",) if learnt else ()):
         yield f"  {line}"
     yield "Without a model, one mean for each arm: the same with --model unstructured for --interactions."
     yield "Between the two: --misfit SIZE allows every mean to be SIZE beside the linear one."
-    if means := _own_means(study):
+    if means := own_means(study.state):
         yield f"Estimate, not a guarantee: by their own means, without the model, {means}."
-
-
-N_MEANS = 3
-"""Arms that are named with their own means."""
-
-
-def _own_means(study: "Study") -> str:
-    """Return the arms with the highest means of their own results, highest first."""
-    values: dict[Any, list[float]] = {}
-    for one in study.measurements:
-        if one.value is not None and study.state.roster.is_present(one.arm):
-            values.setdefault(one.arm, []).append(one.value)
-    means = sorted(((sum(some) / len(some), len(some), arm) for arm, some in values.items()), reverse=True)[:N_MEANS]
-    return ", then ".join(
-        f"{study.state.roster.label(arm)} has {mean:.4g} ({n} pull{'' if n == 1 else 's'})" for mean, n, arm in means
-    )
 
 
 def _again(study: "Study", where: StudyOptions, option: str, *, without: Sequence[str] = ()) -> list[str]:
@@ -477,7 +469,7 @@ def _counts_again(study: "Study", arm: Any, values: list[float], who: str) -> bo
     if [one.told for one in last] != values:
         return True
     numbers, name = ", ".join(f"{value:.12g}" for value in values), state.roster.label(arm)
-    said = f"{who} told {name} = {numbers} already, {printing.when(last[0].at)} (measurement {last[0].id})"
+    said = f"{who} told {name} = {numbers} already, {when(last[0].at)} (measurement {last[0].id})"
     if not sys.stdin.isatty():
         raise InvalidInput(
             f"{said}, so it is not recorded again; if it is a further measurement, add --yes, and to send a result "
@@ -491,16 +483,9 @@ def _counts_again(study: "Study", arm: Any, values: list[float], who: str) -> bo
 
 def number_of(text: str) -> float:
     """Return the number of a text; a decimal comma is read as a point."""
-    from surepick.arms.tables.sources import is_grouped, parse_number  # noqa: PLC0415
-
-    value = parse_number(text)
-    if value is not None:
-        return value
     if text.startswith("--"):
         raise InvalidInput(f"there is no option {text}; see surepick tell --help.")
-    if is_grouped(text) and text.count(",") == 1:
-        raise InvalidInput(f"{text!r} could be {text.replace(',', '.')} or {text.replace(',', '')}; write one of them.")
-    raise InvalidInput(f"a measured value must be a number, got {text!r}; write it as 0.53 or 0,53.")
+    return typed_number(text)
 
 
 def say_standing(study: "Study", where: StudyOptions) -> None:
@@ -522,9 +507,7 @@ def fail(
     with where.loaded() as study:
         was_open = ask in study.state.open
         study.fail(ask, reason=reason, worker=where.who)
-        name = study.state.roster.label(study.state.attempts[ask].arm)
-        again = "is given up; it will be asked for again" if was_open else "was given up before: nothing changed"
-        printing.say(f"Ask {ask} ({name}) {again}.")
+        printing.say(failed_words(study.state, ask, was_open=was_open))
     return Code.OK
 
 

@@ -210,7 +210,9 @@ def _password(key: Path) -> str | None:
 def verify(
     certificate: Annotated[Path, typer.Argument(metavar="CERTIFICATE", help="As surepick certificate writes it.")],
     *,
-    log: Annotated[Path, says("The log, as surepick export writes it: .csv, .parquet or .json.")],
+    log: Annotated[
+        Path | None, says("The log, as surepick export writes it: .csv, .parquet or .json (needed).")
+    ] = None,
     public_key: Annotated[Path | None, says("Key of who must have signed it, a .pem file.")] = None,
     tokens: Annotated[Path | None, says("Write the time stamps of the log to this folder, for openssl.")] = None,
     arms: Annotated[Path | None, says("Your copy of the file of arms, if the log has them in a file.")] = None,
@@ -224,6 +226,8 @@ def verify(
     from surepick.study.certificate import verify as checked  # noqa: PLC0415
     from surepick.study.exchange import once_each, read_log  # noqa: PLC0415
 
+    if log is None:
+        raise InvalidInput("--log must be the log of the study; surepick export log.csv writes it, then --log log.csv.")
     with refusing("cannot read", certificate):
         said: Any = json.loads(certificate.read_text(encoding="utf-8"), object_pairs_hook=once_each)
     if not isinstance(said, dict):

@@ -4,36 +4,26 @@
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from surepick._texts import counted, joined, percent, shown
 from surepick.cli import output
 from surepick.cli.output import EPSILON_IS, Code, facts_table, new_table, results
+from surepick.reporting.study_words import WORDS, recipe_words, remark_of, when
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from surepick.learning.result import Result
-    from surepick.study.state import Measurement, State
+    from surepick.study.state import State
     from surepick.study.study import Study, StudyAsk
     from surepick.study.views import StudySnapshot
 
 
 say, write = output.say, output.write
 """Sentences for people, and results for programs."""
-
-WORDS = {
-    "new": "nothing is asked yet",
-    "measuring": "measuring",
-    "stopped": "decided",
-    "withdrawn": "withdrawn: the data contradict what the answer rests on",
-    "spent": "the budget is spent",
-    "unreadable": "unreadable",
-}
-"""Words for each state of a study."""
 
 
 def show(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -83,25 +73,6 @@ def show_asks(study: "Study", asks: "Sequence[StudyAsk]", *, of_others: bool = F
         say(f"Why: {reasons.pop()}.")
 
 
-def recipe_words(recipe: Mapping[str, Any]) -> str:
-    """Return the recipe of an arm as people read it: every column with its value."""
-    from surepick.arms.tables.columns import quoted  # noqa: PLC0415 (`--help` stays quick)
-
-    told = {name: f"{value:.6g}" if isinstance(value, float) else str(value) for name, value in recipe.items()}
-    return ", ".join(f"{quoted(name)} {quoted(told[name])}" for name, value in recipe.items() if value is not None)
-
-
-def when(time: str | None) -> str:
-    """Return a time of the log in local time; None is "for ever"."""
-    if time is None:
-        return "for ever"
-    moment = datetime.strptime(time, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC).astimezone()
-    now = datetime.now(UTC).astimezone()
-    if moment.date() == now.date():
-        return f"today {moment:%H:%M}"
-    return f"{moment:%d %b %H:%M}" if moment.year == now.year else f"{moment:%d %b %Y}"
-
-
 # ---- measurements
 
 
@@ -109,26 +80,11 @@ def show_measurements(state: "State") -> None:
     """Print all measurements, with voids and corrections."""
     rows = []
     for one in state.measurements:
-        mark = "void" if one.is_void else f"corrected, was {one.told:.12g}" if one.is_corrected else ""
-        why = [change.reason for change in one.changes if (change.value is None) is one.is_void]
-        reason = f": {why[-1]}" if mark else ""
         asked = "-" if one.ask is None else str(one.ask)
         rows.append(
-            [str(one.id), state.roster.label(one.arm), f"{one.last:.12g}", asked, one.by, when(one.at), mark + reason]
+            [str(one.id), state.roster.label(one.arm), f"{one.last:.12g}", asked, one.by, when(one.at), remark_of(one)]
         )
     show(("id", "arm", "value", "ask", "by", "when", "remark"), rows)
-
-
-def told_words(state: "State", told: "Sequence[Measurement]", n_before: int) -> Iterator[str]:
-    """Yield a sentence for each value: the ask that the value answers."""
-    for one in told:
-        answers = f"answers ask {one.ask}" if one.ask is not None else "not asked for, kept all the same"
-        if one.ask is not None and state.attempts[one.ask].results[0] != one.id:
-            answers = f"further to ask {one.ask}"
-        if not state.roster.is_present(one.arm):
-            answers = "of an arm that is retired: kept, without weight"
-        before = ", was told before: nothing changed" if one.id <= n_before else ""
-        yield f"{state.roster.label(one.arm)} = {one.told:.12g} (measurement {one.id}, {answers}{before})."
 
 
 # ---- the state of a study

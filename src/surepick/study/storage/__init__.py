@@ -12,7 +12,10 @@ from surepick.study.storage.memory import MemoryStorage
 
 __all__ = ["KeptSummary", "ServerStorage", "Storage", "Summary", "TokenRow", "Writer", "file_of", "open_storage"]
 
-_FORMS = 'a path such as "lab.db", "sqlite:///lab.db", "postgresql://user:password@host/database", or "memory:"'
+_FORMS = (
+    'a path such as "lab.db", "sqlite:///lab.db", "postgresql://user:password@host/database", "http://host:8080" for a '
+    'server, or "memory:"'
+)
 
 
 @no_fork()  # a module that is being imported is locked
@@ -20,8 +23,9 @@ def open_storage(url: str | Path | Storage, *, may_create: bool = True) -> Stora
     """Open a storage, and create its tables in an empty database.
 
     Args:
-        url: path of an SQLite file, `sqlite:///path`, `postgresql://user:password@host/database`, or `memory:` for a
-            new storage in this process. An open storage is returned as it is.
+        url: path of an SQLite file, `sqlite:///path`, `postgresql://user:password@host/database`, `http://host:8080`
+            for the studies of a server, or `memory:` for a new storage in this process. An open storage is returned as
+            it is.
         may_create: whether to create an SQLite file that does not exist.
 
     Raises:
@@ -34,6 +38,10 @@ def open_storage(url: str | Path | Storage, *, may_create: bool = True) -> Stora
     if url in ("memory:", "memory://"):
         return MemoryStorage()
     path = file_of(url)
+    if path is None and str(url).strip().lower().startswith("http"):
+        from surepick.study.remote import HttpStorage  # noqa: PLC0415 (loads the mathematics)
+
+        return HttpStorage(str(url).strip())
     if path is None:
         return _postgres(str(url).strip())
     if not may_create and not path.exists():
@@ -62,7 +70,7 @@ def file_of(url: str | Path) -> Path | None:
         case "sqlite" | "sqlite+pysqlite":
             _check_no_password(url[scheme.end() :])
             return _path_in(url).expanduser()
-        case "postgresql" | "postgres" | "postgresql+psycopg":
+        case "postgresql" | "postgres" | "postgresql+psycopg" | "http" | "https":
             return None
         case other:
             raise StorageError(f"a storage must be {_FORMS}; got one that begins with {other + ':'!r}.")

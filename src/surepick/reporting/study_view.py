@@ -1,0 +1,442 @@
+"""Everything that pages show of a study, as plain records: texts, tables and charts, from one event of its log.
+
+The sentences are those of `surepick.learning.explain`. What is proved and what is estimated stay apart: `proved` and
+`estimates` of a view, and two columns of the leaderboard.
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, final
+
+import numpy as np
+
+from surepick._texts import about, between, counted, fixed, joined, percent, roughly
+from surepick.errors import SurepickError
+from surepick.learning.assumptions import assumptions
+from surepick.learning.explain import unmeasured, verdict
+from surepick.learning.progress import WIDE, confidence, facts, sentences
+from surepick.reporting import charts, result_page
+from surepick.reporting.html import Table
+from surepick.reporting.study_words import IF_SLIP, NOT_USABLE, own_means, recipe_cells, remark_of, when
+from surepick.study.state import State
+
+if TYPE_CHECKING:
+    from surepick.learning.result import Result
+    from surepick.study.events import Row
+    from surepick.study.study import Study, StudyAsk
+    from surepick.study.views import Status, StudySnapshot
+
+N_SHOWN = 50
+"""Arms of a leaderboard that is folded."""
+MOST_SHOWN = 2_000
+"""Arms of a leaderboard that is not."""
+N_LATEST = 8
+"""Measurements on the page of a study."""
+MOST_ASKS = 200
+"""Open asks on a page."""
+NOTHING = result_page.NOTHING
+PROVED = ("proved", "confidence", "doubt", "stop now")
+ESTIMATED = ("estimate", "in question", "with more pulls", "remaining", "near tie", "extrapolation")
+"""Which facts are proved, and which are estimates."""
+CHECKS = {
+    "tested": ("tested, not contradicted", "good"),
+    "not contradicted": ("not contradicted, hardly tested", "open"),
+    "untestable": ("not tested yet", "plain"),
+    "contradicted": ("contradicted", "bad"),
+}
+"""Words and tone for each state of the linear model."""
+
+
+class Badge(NamedTuple):
+    """A state in a word or two."""
+
+    text: str
+    tone: str
+    """Colour and shape: "good", "open", "bad" or "plain"."""
+
+
+class StudyLine(NamedTuple):
+    """A study in the list of studies."""
+
+    name: str
+    badge: Badge
+    leader: str = ""
+    proved: str = ""
+    estimate: str = ""
+    n_pulls: int = 0
+    last: str = ""
+    """The last result, and when it came."""
+
+
+class AskCard(NamedTuple):
+    """An open ask."""
+
+    id: int
+    name: str
+    recipe: Mapping[str, str]
+    reason: str
+    worker: str
+    since: str
+    until: str
+
+
+class Entry(NamedTuple):
+    """A measurement."""
+
+    id: int
+    name: str
+    value: str
+    ask: str
+    by: str
+    at: str
+    remark: str
+    """Whether the measurement is void or corrected, and why."""
+    is_void: bool
+
+
+class EventLine(NamedTuple):
+    """An event of the log."""
+
+    n: int
+    at: str
+    by: str
+    kind: str
+    said: str
+    hash: str
+
+
+class Place(NamedTuple):
+    """An arm of the leaderboard."""
+
+    rank: str
+    name: str
+    pulls: str
+    estimate: str
+    likely: str
+    """Interval by estimate; "" if unknown."""
+    interval: str
+    """Interval that holds for all arms and all times together; "" if there is none."""
+    proved: str
+    """"best", "excluded", "not excluded", or "" where the rule excludes none."""
+    estimated: str
+    """"leader", "in question", or ""."""
+    bar: charts.BarRow
+
+
+class Leaderboard(NamedTuple):
+    """Arms or candidates, the best by estimate first."""
+
+    title: str
+    places: list[Place]
+    n_all: int
+    chart: charts.IntervalBars
+    """Axis and legend."""
+
+
+class Model(NamedTuple):
+    """How well the linear model fits."""
+
+    badge: Badge
+    sentence: str
+    can_audit: bool
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class StudyView:
+    """A study after one event of its log."""
+
+    name: str
+    head: tuple[int, str]
+    """Number and hash of the last event."""
+    badge: Badge
+    sentence: str
+    """The verdict, or the state."""
+    next: str
+    """What to do next."""
+    details: list[str]
+    leaders: dict[str, str]
+    """Leader, runner-up and lead."""
+    proved: dict[str, str]
+    estimates: dict[str, str]
+    numbers: dict[str, str]
+    """Pulls, cost, arms measured and options."""
+    versus: Table
+    leaderboard: Leaderboard
+    figures: dict[str, result_page.Figure]
+    """By the macro that draws each: evidence_line, scatter, bars."""
+    model: Model | None
+    coefficients: Table
+    assumptions: Table
+    asks: list[AskCard]
+    n_asks: int
+    can_ask: bool
+    is_spent: bool
+    is_decided: bool
+    latest: list[Entry]
+    n_measurements: int
+    registration: str
+
+
+def view_of(study: "Study", *, n_arms: int = N_SHOWN) -> StudyView:
+    """Return everything that the page of a study shows, with at most `n_arms` arms in the leaderboard."""
+    _ = study.head  # reads what others have written
+    with study.held():
+        now, result, state = study.snapshot, study.result(), study.state
+        status, can_ask, n_open, n_measurements = now.status, state.can_ask, len(state.open), len(state.measurements)
+        asks = [_card(state, one) for one in study.pending[:MOST_ASKS]]
+        latest, numbers = entries_of(state, n_measurements, N_LATEST), _numbers(state, result)
+        details = _after_withdrawal(state) if status.state == "withdrawn" else []
+    # Estimates may take a second, and writers need not wait for them.
+    if status.stopped and not result.stopped:
+        result = replace(result, stopped=True)  # by the rounding of another machine; the verdict of the log stands
+    known = facts(result, now.label, epsilon_is="epsilon = ")
+    said = [verdict(result, numbers=False), *sentences(result, now.label), unmeasured(result)]
+    n_first = 1 if status.stopped or status.state == "withdrawn" else 2
+    return StudyView(
+        name=study.name,
+        head=now.head,
+        badge=badge_of(now),
+        sentence=" ".join(said[:n_first]).strip(),
+        next=_next(now, n_open, can_ask=can_ask),
+        details=[*filter(None, said[1:] if status.stopped else []), *details],
+        leaders={word: text for word, text in known.items() if word not in (*PROVED, *ESTIMATED)},
+        proved={word: known[word] for word in PROVED if word in known and status.state != "withdrawn"},
+        estimates={word: known[word] for word in ESTIMATED if word in known} | _cost_of_rest(result),
+        numbers=numbers,
+        versus=result_page.versus(result),
+        leaderboard=_leaderboard(result, n_arms),
+        figures={figure.kind: figure for figure in result_page.figures_of(result)},
+        model=_model(result, can_audit=status.state == "stopped" and not can_ask and not n_open),
+        coefficients=result_page.coefficients(result),
+        assumptions=result_page.resting_on(result),
+        asks=asks,
+        n_asks=n_open,
+        can_ask=can_ask,
+        is_spent=status.state == "spent",
+        is_decided=status.stopped,
+        latest=latest,
+        n_measurements=n_measurements,
+        registration=status.registrations[-1],
+    )
+
+
+def line_of(study: "Study") -> StudyLine:
+    """Return what the list of studies shows of one."""
+    _ = study.head
+    with study.held():
+        now, state = study.snapshot, study.state
+        last = state.measurements[-1] if state.measurements else None
+        told = "" if last is None else f"{state.roster.label(last.arm)} = {last.last:.6g}, {when(last.at)}"
+    badge, learner = badge_of(now), now.learner
+    names = now.status.best_name
+    if names is None or now.status.state == "withdrawn":
+        return StudyLine(study.name, badge, n_pulls=now.status.n_pulls, last=told)
+    outlook = now.status.outlook
+    is_likely = outlook is not None and not math.isnan(outlook.probability)
+    return StudyLine(
+        study.name,
+        badge,
+        leader=joined(names if isinstance(names, list) else [str(names)]),
+        proved=confidence(learner),
+        estimate=about(outlook.probability) if outlook is not None and is_likely else "",
+        n_pulls=now.status.n_pulls,
+        last=told,
+    )
+
+
+def unreadable_line(name: str, error: SurepickError) -> StudyLine:
+    """Return the line of a study that cannot be loaded, with the reason."""
+    return StudyLine(name, Badge("unreadable", "bad"), last=str(error))
+
+
+# ---- the state
+
+
+def badge_of(now: "StudySnapshot") -> Badge:
+    """Return the state of a study in a word or two."""
+    status = now.status
+    if status.state == "withdrawn":
+        return Badge("withdrawn", "bad")
+    if status.guarantee == "doubtful":
+        return Badge("model in doubt", "bad")
+    if status.state == "stopped":
+        return Badge("decided", "good")
+    if status.state == "spent":
+        return Badge("budget ended", "plain")
+    return Badge(f"measuring{_left(status)}", "open") if status.n_pulls else Badge("no data", "plain")
+
+
+def _left(status: "Status") -> str:
+    """Return about how many pulls are left, or at least how many if the range is too wide; "" if unknown."""
+    if not math.isfinite(status.remaining):
+        return ""
+    is_wide = status.remaining_high > WIDE * max(status.remaining_low, 1.0)
+    pulls = roughly(max(math.ceil(status.remaining_low if is_wide else status.remaining), 1))
+    return f" {pulls}+ left" if is_wide else f" ~{pulls} left"
+
+
+def _next(now: "StudySnapshot", n_open: int, *, can_ask: bool) -> str:
+    """Say what to do next."""
+    status = now.status
+    if status.state == "withdrawn":
+        return NOT_USABLE
+    if status.state == "spent":
+        return "The budget is spent. Reopen the study with a larger budget to go on."
+    if n_open:
+        return f"Measure, and record the values: {counted(n_open, 'ask')} open."
+    if can_ask:
+        return "Ask for the next measurements."
+    if status.stopped:
+        return "Download the certificate and the log: with both, anyone can check the answer."
+    return "The budget allows no further ask."
+
+
+def _after_withdrawal(state: State) -> list[str]:
+    """Return what to do where the answer is withdrawn, and what the data say without the model."""
+    said = [IF_SLIP] if state.learner.state.settled.model.has_slip else []
+    if state.learner.model == "linear":
+        said.append(
+            "A new study can have products of columns (interactions), one mean for each arm (model unstructured), or "
+            "an allowed misfit."
+        )
+    if means := own_means(state):
+        said.append(f"Estimate, not a guarantee: by their own means, without the model, {means}.")
+    return said
+
+
+def _numbers(state: State, result: "Result") -> dict[str, str]:
+    """Return counts and options as short entries."""
+    budget, noise_std = state.learner.budget, result.noise_std
+    listed = f" of {len(result.arms):,}" if result.arms.listed is None else ""
+    known = {
+        "pulls": f"{result.n_pulls:,}",
+        "cost so far": f"{result.cost:,.6g}" if result.has_costs else "",
+        "budget": "" if budget is None else f"{budget:g}",
+        "arms measured": f"{len(result.counts):,}{listed}",
+        "accepted risk (delta)": percent(result.delta),
+        "accepted loss (epsilon)": f"{result.epsilon:g}" if result.epsilon > 0.0 else "",
+        "noise of one measurement": "" if math.isnan(noise_std) else f"{noise_std:.3g}",
+        "rule": result.rule,
+    }
+    return {word: text for word, text in known.items() if text}
+
+
+def _cost_of_rest(result: "Result") -> dict[str, str]:
+    """Return about what the remaining pulls cost, at the mean cost of a pull so far."""
+    if not result.has_costs or not math.isfinite(result.remaining) or result.stopped:
+        return {}
+    return {"cost of the rest": f"about {roughly(result.remaining * result.cost / result.n_pulls)}"}
+
+
+# ---- arms
+
+
+def _leaderboard(result: "Result", n_arms: int) -> Leaderboard:
+    """Return the first arms by estimate."""
+    rows, bars, places = result.compared, result_page.bars_of(result), result_page.places_in(result.compared)
+    first = np.argsort(-rows.estimate, kind="stable")[:n_arms].tolist()
+    chart = charts.interval_bars([bars[row] for row in first], places)
+    questioned = {} if result.outlook is None else dict.fromkeys(map(_row, result.outlook.in_question), "in question")
+    is_excluding = result.survivors is not None and result.guarantee not in ("doubtful", "withdrawn", "none")
+    listed = []
+    for rank, (row, bar) in enumerate(zip(first, chart.rows, strict=True), start=1):
+        value, is_leader = rows.estimate[row], bar.bar.kind == "leader"
+        ends = (
+            ""
+            if result.stopped or rows.likely_low is None or rows.likely_high is None
+            else between(rows.likely_low[row], rows.likely_high[row], places)
+        )
+        proved = ("best" if result.stopped else "not excluded") if is_leader else bar.bar.kind
+        listed.append(
+            Place(
+                rank=str(rank) if math.isfinite(value) else NOTHING,
+                name=bar.bar.name,
+                pulls=f"{result.counts.get(rows.keys[row], 0):,}" if rows is result.arms else "",
+                estimate=fixed(value, places) if math.isfinite(value) else NOTHING,
+                likely=ends,
+                interval=between(rows.low[row], rows.high[row], places),
+                proved=proved if is_excluding else "",
+                estimated="leader" if is_leader and not result.stopped else questioned.get(row, ""),
+                bar=bar,
+            )
+        )
+    title = "Leaderboard" if result.candidates is None else "Leaderboard of the candidates"
+    return Leaderboard(title, listed, len(rows), chart)
+
+
+def _row(arm: Any) -> Any:
+    """Return an arm as a key: a row number, or the entries of a vector."""
+    return tuple(arm.tolist()) if isinstance(arm, np.ndarray) else int(arm)
+
+
+def _model(result: "Result", *, can_audit: bool) -> Model | None:
+    """Return how well the linear model fits; None without a model."""
+    if result.model != "linear":
+        return None
+    return Model(Badge(*CHECKS[result.model_check]), assumptions(result)[0].checked, can_audit)
+
+
+# ---- asks, measurements and events
+
+
+def _card(state: State, one: "StudyAsk") -> AskCard:
+    asked = state.attempts[one.id]
+    return AskCard(one.id, one.name, recipe_cells(one.recipe), one.reason, asked.by, when(asked.at), when(asked.until))
+
+
+def entries_of(state: State, last: int, n: int) -> list[Entry]:
+    """Return n measurements, the one with the id `last` first, then those before it."""
+    return [
+        Entry(
+            one.id,
+            state.roster.label(one.arm),
+            f"{one.last:.12g}",
+            NOTHING if one.ask is None else str(one.ask),
+            one.by,
+            when(one.at),
+            remark_of(one),
+            one.is_void,
+        )
+        for one in reversed(state.measurements[max(last - n, 0) : last])
+    ]
+
+
+def event_lines(state: State, rows: "Sequence[Row]") -> list[EventLine]:
+    """Return events of the log as people read them, in their order."""
+    events = [(row, json.loads(row.text)) for row in rows]
+    return [
+        EventLine(row.n, when(event["at"]), event["by"], event["kind"], _said(state, event), row.hash)
+        for row, event in events
+    ]
+
+
+def _said(state: State, event: Mapping[str, Any]) -> str:
+    """Return the content of an event: arms by name, the value, what the event is about, and the reason."""
+    named = [state.roster.label(tuple(arm) if isinstance(arm, list) else arm) for arm in _arms_in(event)]
+    shown = named[:MOST_NAMED] + ([f"{len(named) - MOST_NAMED:,} more"] if len(named) > MOST_NAMED else [])
+    value = f" = {event['value']:.12g}" if "value" in event else ""
+    parts = [joined(shown) + value] if shown else []
+    parts += [f"{word} {event[word]}" for word in ("measurement", "ask") if event.get(word) is not None]
+    if not shown and value:
+        parts[0] += value
+    parts += [f"asks {', '.join(map(str, event['asks']))}"] if event["kind"] == "expired" else []
+    return "; ".join(filter(None, [", ".join(parts), event.get("reason", "")]))
+
+
+MOST_NAMED = 10
+"""Arms that the line of an event names."""
+
+
+def _arms_in(event: Mapping[str, Any]) -> list[Any]:
+    """Return the arms that an event names."""
+    match event["kind"]:
+        case "asked":
+            return [arm for _, arm in event["asks"]]
+        case "planned" | "audited":
+            return list(event["arms"])
+        case "told":
+            return [event["arm"]]
+    return []

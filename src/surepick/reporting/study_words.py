@@ -1,0 +1,103 @@
+"""Words about a study that the command line and the pages of a server share.
+
+`surepick.learning.explain` has the sentences about results. No mathematics is loaded, so `--help` stays quick.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from surepick.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from surepick.study.state import Measurement, State
+
+WORDS = {
+    "new": "nothing is asked yet",
+    "measuring": "measuring",
+    "stopped": "decided",
+    "withdrawn": "withdrawn: the data contradict what the answer rests on",
+    "spent": "the budget is spent",
+    "unreadable": "unreadable",
+}
+"""Words for each state of a study."""
+MISTYPED = "mistyped, by the notes"
+"""The reason of a correction at entry."""
+NOT_USABLE = "No answer of this study must be used. Its data are not lost: they guide a new study."
+IF_SLIP = "If your notes have another value for the measurement above, correct it: nothing else is needed."
+"""About a study whose answer is withdrawn; the second where one value may be to blame."""
+N_MEANS = 3
+"""Arms that are named with their own means."""
+
+
+def recipe_cells(recipe: Mapping[str, Any]) -> dict[str, str]:
+    """Return the recipe of an arm as people read it: every column that has a value, numbers with six digits."""
+    told = {name: f"{value:.6g}" if isinstance(value, float) else str(value) for name, value in recipe.items()}
+    return {name: told[name] for name, value in recipe.items() if value is not None}
+
+
+def recipe_words(recipe: Mapping[str, Any]) -> str:
+    """Return the recipe of an arm in a line: every column with its value."""
+    from surepick.arms.tables.columns import quoted  # noqa: PLC0415 (`--help` stays quick)
+
+    return ", ".join(f"{quoted(name)} {quoted(value)}" for name, value in recipe_cells(recipe).items())
+
+
+def when(time: str | None) -> str:
+    """Return a time of the log in local time; None is "for ever"."""
+    if time is None:
+        return "for ever"
+    moment = datetime.strptime(time, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC).astimezone()
+    now = datetime.now(UTC).astimezone()
+    if moment.date() == now.date():
+        return f"today {moment:%H:%M}"
+    return f"{moment:%d %b %H:%M}" if moment.year == now.year else f"{moment:%d %b %Y}"
+
+
+def remark_of(one: "Measurement") -> str:
+    """Say whether a measurement is void or corrected, and why; "" if it counts as it was told."""
+    mark = "void" if one.is_void else f"corrected, was {one.told:.12g}" if one.is_corrected else ""
+    why = [change.reason for change in one.changes if (change.value is None) is one.is_void]
+    return f"{mark}: {why[-1]}" if mark else ""
+
+
+def told_words(state: "State", told: "Sequence[Measurement]", n_before: int) -> Iterator[str]:
+    """Yield a sentence for each value: the ask that the value answers."""
+    for one in told:
+        answers = f"answers ask {one.ask}" if one.ask is not None else "not asked for, kept all the same"
+        if one.ask is not None and state.attempts[one.ask].results[0] != one.id:
+            answers = f"further to ask {one.ask}"
+        if not state.roster.is_present(one.arm):
+            answers = "of an arm that is retired: kept, without weight"
+        before = ", was told before: nothing changed" if one.id <= n_before else ""
+        yield f"{state.roster.label(one.arm)} = {one.told:.12g} (measurement {one.id}, {answers}{before})."
+
+
+def failed_words(state: "State", ask: int, *, was_open: bool) -> str:
+    """Say that an ask is given up."""
+    again = "is given up; it will be asked for again" if was_open else "was given up before: nothing changed"
+    return f"Ask {ask} ({state.roster.label(state.attempts[ask].arm)}) {again}."
+
+
+def own_means(state: "State") -> str:
+    """Return the arms with the highest means of their own results, highest first; "" without results."""
+    values: dict[Any, list[float]] = {}
+    for one in state.measurements:
+        if one.value is not None and state.roster.is_present(one.arm):
+            values.setdefault(one.arm, []).append(one.value)
+    means = sorted(((sum(some) / len(some), len(some), arm) for arm, some in values.items()), reverse=True)[:N_MEANS]
+    return ", then ".join(
+        f"{state.roster.label(arm)} has {mean:.4g} ({n} pull{'' if n == 1 else 's'})" for mean, n, arm in means
+    )
+
+
+def typed_number(text: str) -> float:
+    """Return the number that a person typed; a decimal comma is read as a point."""
+    from surepick.arms.tables.sources import is_grouped, parse_number  # noqa: PLC0415 (`--help` stays quick)
+
+    value = parse_number(text)
+    if value is not None:
+        return value
+    if is_grouped(text) and text.count(",") == 1:
+        raise InvalidInput(f"{text!r} could be {text.replace(',', '.')} or {text.replace(',', '')}; write one of them.")
+    raise InvalidInput(f"a measured value must be a number, got {text!r}; write it as 0.53 or 0,53.")

@@ -1,0 +1,149 @@
+"""The page that makes a study from a table: upload it, see and change the role of each column, plan, create.
+
+The server keeps nothing before the study exists: the page carries the uploaded file in a hidden field, so that a
+mistake loses nothing.
+"""
+
+import base64
+import warnings
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Request, Response
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import UploadFile
+from starlette.responses import RedirectResponse
+
+from surepick.arms.tables.by_role import column_roles, read_by_role, table_of_upload
+from surepick.arms.tables.read import TableArms
+from surepick.arms.tables.sources import parse_number
+from surepick.errors import InvalidInput, SurepickError
+from surepick.learning.spec import Spec
+from surepick.planning.plan import plan
+from surepick.reporting.plan_words import PlanView, in_page, plan_view
+from surepick.server.api import Admin, check_new
+from surepick.server.pages import page
+from surepick.server.studies import OpenStudies
+from surepick.study.admin import create_study
+
+router = APIRouter(include_in_schema=False)
+DEFAULTS = {"kind": "number", "how many": "1", "how sure": "95", "loss": "0"}
+FORM = (*DEFAULTS, "name", "sheet", "smallest", "largest", "budget", "lead", "scatter", "title", "draft", "do")
+"""Fields of the form; errors call them by these names."""
+MOST_PLANNED = 2_000
+"""Arms of a plan that takes seconds."""
+MOST_COLUMNS, ROOM = 1_000, 100_000
+"""Most columns of a table, and bytes of a request beside its file, of which each three bytes are four letters."""
+
+
+@router.get("/new")
+async def blank(request: Request, who: Admin) -> Response:
+    """Show the empty form."""
+    return page(request, "new.html", who=who, **_view({}))
+
+
+@router.post("/new")
+async def submitted(request: Request, who: Admin) -> Response:
+    """Read the table and show what was understood, or create the study."""
+    studies: OpenStudies = request.app.state.studies
+    sent, roles = await _received(request)
+    view = _view(sent)
+    form: dict[str, str] = view["form"]
+    try:
+        if len(form["draft"]) > (longest := request.app.state.settings.longest_upload - ROOM):
+            form["draft"] = ""
+            most = longest * 3 // 4
+            raise InvalidInput(
+                f"a table must have at most {most:,} bytes here; make a larger one by `surepick create`."
+            )
+        arms, options = await run_in_threadpool(_understood, view, roles)
+        if form["do"] == "create":
+            check_new(form["name"], who)
+            task = {"arms": arms, "storage": studies.storage, "author": who.label or "dashboard", **options}
+            await run_in_threadpool(_quiet, create_study, form["name"], **task)
+            base = request.app.state.settings.root_path
+            return RedirectResponse(f"{base}/studies/{quote(form['name'], safe='')}", 303)
+        view["plan"] = await run_in_threadpool(_planned, arms, options, form) if form["lead"] else None
+    except SurepickError as error:
+        view["problem"] = in_page(str(error).replace(f"in {studies.storage.address}", "on this server"))
+    return page(request, "new.html", who=who, status=422 if view["problem"] else 200, **view)
+
+
+def _view(sent: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the page shows of a form before its table is read."""
+    form = {**dict.fromkeys(FORM, ""), **DEFAULTS, **sent}
+    return {"form": form, "problem": "", "columns": [], "arms": "", "plan": None}
+
+
+async def _received(request: Request) -> tuple[dict[str, str], list[str]]:
+    """Return the fields of the form, its file as text, and the roles of columns, unless these are of another file."""
+    longest = request.app.state.settings.longest_upload
+    async with request.form(max_files=1, max_fields=MOST_COLUMNS, max_part_size=longest) as sent:
+        form = {name: value.strip() for name, value in sent.items() if isinstance(value, str) and name in FORM}
+        roles, file = [str(role) for role in sent.getlist("role")], sent.get("file")
+        content = await file.read() if isinstance(file, UploadFile) else b""
+    if not (isinstance(file, UploadFile) and content):
+        return form, roles
+    title = PurePath(file.filename or "table.csv").name
+    return {**form, "title": title, "draft": base64.b64encode(content).decode("ascii")}, []
+
+
+def _understood(view: dict[str, Any], roles: list[str]) -> tuple[TableArms, dict[str, Any]]:
+    """Return arms and options of the study; `view` gets what is known, also if an error ends this."""
+    form = view["form"]
+    if not form["draft"]:
+        raise InvalidInput("choose a file: a table with one line for each arm, as CSV or Excel.")
+    try:
+        content = base64.b64decode(form["draft"], validate=True)
+    except ValueError:
+        raise InvalidInput("the file was changed on its way; choose it again.") from None
+    form["name"] = form["name"] or PurePath(form["title"]).stem
+    table = table_of_upload(form["title"], content, form["sheet"] or None)
+    view["columns"] = column_roles(table, roles)
+    arms = _quiet(read_by_role, table, view["columns"])
+    view["arms"] = in_page(str(arms.roles))
+    return arms, _options(arms, form)
+
+
+def _options(arms: TableArms, form: Mapping[str, str]) -> dict[str, Any]:
+    """Return the options of the study that the form says in plain words."""
+    sure, many = _number(form, "how sure"), _number(form, "how many")
+    if not 0.0 < sure < 100.0:
+        raise InvalidInput(f'"how sure" must lie between 0 and 100 percent, such as 95, got {form["how sure"]!r}.')
+    given: dict[str, Any] = {"noise_std": arms.noise_std, "costs": arms.costs}
+    if form["kind"] == "pass":
+        given["rewards"] = "binary"
+    elif form["kind"] == "range":
+        given["reward_range"] = (_number(form, "smallest"), _number(form, "largest"))
+    given["budget"] = _number(form, "budget") if form["budget"] else None
+    given |= {"delta": round(1.0 - sure / 100.0, 12), "epsilon": _number(form, "loss")}
+    given["m"] = int(many) if many.is_integer() else many
+    known = {name: value for name, value in given.items() if value is not None}
+    Spec.of(options=known)  # to refuse at once what cannot be
+    return known
+
+
+def _number(form: Mapping[str, str], name: str) -> float:
+    value = parse_number(form[name])
+    if value is None:
+        raise InvalidInput(f'"{name}" must be a number, got {repr(form[name]) if form[name] else "nothing"}.')
+    return value
+
+
+def _planned(arms: TableArms, options: Mapping[str, Any], form: Mapping[str, str]) -> PlanView:
+    """Return the plan for a guess of the lead."""
+    if arms.n_arms > MOST_PLANNED:
+        raise InvalidInput(f"a plan is for at most {MOST_PLANNED:,} arms here; use `surepick plan`, or empty the lead.")
+    known = {name: value for name, value in options.items() if name != "budget"}
+    if not known.keys() & {"rewards", "reward_range", "noise_std"}:
+        known["noise_std"] = _number(form, "scatter")
+    return plan_view(_quiet(plan, arms, gap=_number(form, "lead"), **known), options)
+
+
+def _quiet(call: Any, *given: Any, **options: Any) -> Any:
+    """Call a function without its warnings: the page says the same."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return call(*given, **options)

@@ -1,0 +1,153 @@
+"""What pages show of a study: one state in a badge, proofs and estimates apart, and every kind of study."""
+
+import math
+import re
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import surepick as sp
+from surepick.reporting.study_view import MOST_NAMED, StudyView, event_lines, line_of, view_of
+
+X = np.array([[1, 0.1, 0.9], [1, 0.5, 0.2], [1, 0.9, 0.6], [1, 0.3, 0.4], [1, 0.8, 0.1], [1, 0.6, 0.7]])
+THETA = np.array([5.0, 2.0, 1.0])
+
+
+def measured(n: int, *, arms: Any = None, noise: float = 0.3, bend: float = 0.0, **options: Any) -> sp.Study:
+    """Create a study, and measure n times."""
+    rng = np.random.default_rng(1)
+    arms = sp.FiniteArms(X, names=list("ABCDEF")) if arms is None else arms
+    study = sp.create_study("paints", arms=arms, storage="memory:", **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(n):
+            if not (asks := study.ask(1, worker="me")):
+                break
+            x = np.asarray(asks[0].features)
+            odd = bend * (asks[0].arm % 2) if bend else 0.0
+            study.tell(asks[0].id, float(x @ THETA[: len(x)] + odd + noise * rng.standard_normal()), worker="me")
+    return study
+
+
+def test_the_badge_says_the_state() -> None:
+    """One of six, each with a tone of its own where it matters."""
+    rng = np.random.default_rng([1, 16])
+    line = sp.FiniteArms(np.column_stack([np.ones(3), np.arange(3.0)]))
+    doubtful = sp.create_study("doses", arms=line, storage="memory:")
+    while asks := doubtful.ask(1, worker="me"):  # the first arm is ten times as noisy as the others
+        noise = float(rng.standard_normal()) * (2.0, 0.2, 0.2)[asks[0].arm]
+        doubtful.tell(asks[0].id, 0.5 * asks[0].arm + noise, worker="me", warn=False)
+    badges = {
+        "no data": measured(0),
+        "measuring": measured(7, noise=3.0),
+        "decided": measured(400),
+        "budget ended": measured(9, noise=5.0, budget=8),
+        "withdrawn": measured(80, bend=9.0),
+        "model in doubt": doubtful,
+    }
+    for words, study in badges.items():
+        badge = line_of(study).badge
+        assert badge.text.startswith(words), (words, badge, study.status.guarantee)
+        assert view_of(study).badge == badge
+    assert line_of(badges["withdrawn"]).leader == ""
+    assert "proved" not in view_of(badges["withdrawn"]).proved
+    asked = measured(0)
+    asked.ask(2, worker="me")
+    assert line_of(asked).badge.text == "no data"
+
+
+def test_a_wide_forecast_says_at_least_how_many() -> None:
+    """The badge does not give a number that the sentence beside it calls unknown."""
+    texts = {view_of(study).badge.text: view_of(study) for study in (measured(n, noise=1.0) for n in (8, 16, 24, 40))}
+    for text, view in texts.items():
+        assert ("+ left" in text) is ("at least" in view.estimates.get("remaining", "")), text
+
+
+def test_proofs_and_estimates_are_two_places() -> None:
+    """No estimate among the proofs, and the other way round."""
+    view = view_of(measured(40, noise=2.0))
+    assert "needed 95 %" in view.proved["proved"]
+    assert "no guarantee" in view.estimates["estimate"]
+    assert not set(view.proved) & set(view.estimates)
+    places = view.leaderboard.places
+    assert {place.estimated for place in places} <= {"leader", "in question", ""}
+    assert {place.proved for place in places} <= {"not excluded", "excluded"}
+    assert places[0].estimated == "leader"
+    decided = view_of(measured(400))
+    assert [place.proved for place in decided.leaderboard.places] == ["best", *["excluded"] * 5]
+    assert {place.estimated for place in decided.leaderboard.places} == {""}
+    assert decided.estimates == {}
+
+
+def kinds() -> dict[str, sp.Study]:
+    """One study of each kind."""
+    many = np.random.default_rng(0).normal(size=(70, 3))
+    return {
+        "unnamed": measured(30, arms=sp.FiniteArms(X)),
+        "three best": measured(30, m=3),
+        "many": measured(30, arms=sp.FiniteArms(many)),
+        "candidates": measured(30, candidates=X[:2] * 1.1, noise_std=0.3),
+        "sphere": measured(12, arms=sp.Sphere(3), epsilon=0.5),
+        "unstructured": measured(30, model="unstructured"),
+        "costs": measured(20, costs=[1, 2, 3, 1, 2, 3.0], noise=2.0),
+        "binary": _binary(),
+        "one arm": measured(0, arms=sp.FiniteArms(np.eye(2))),
+    }
+
+
+def _binary() -> sp.Study:
+    study = sp.create_study("clicks", arms=sp.FiniteArms(np.eye(2)), storage="memory:", rewards="binary")
+    for n in range(12):
+        study.tell(study.ask(1, worker="me")[0].id, n % 2, worker="me")
+    return study
+
+
+@pytest.mark.parametrize("kind", list(kinds()))
+def test_every_kind_of_study_has_a_view(kind: str) -> None:
+    """Sets of vectors, candidates, several best, costs, no model."""
+    study = kinds()[kind]
+    study.ask(2, worker="me")
+    view: StudyView = view_of(study, n_arms=50)
+    assert view.sentence
+    assert view.next
+    assert line_of(study).name == study.name
+    assert len(view.leaderboard.places) <= 50
+    assert (view.model is None) is (kind in ("unstructured",))
+    if kind == "many":
+        assert (len(view.leaderboard.places), view.leaderboard.n_all) == (50, 70)
+        assert len(view_of(study, n_arms=2_000).leaderboard.places) == 70
+    if kind == "costs":
+        assert view.estimates["cost of the rest"].startswith("about ")
+        assert float(view.numbers["cost so far"]) > 20.0
+    assert view.head[0] == study.head[0]
+
+
+def test_asks_show_the_whole_recipe() -> None:
+    """Every column of the table, who has the ask, and until when."""
+    study = sp.create_study("mix", arms=sp.read_arms("examples/data/mixtures.csv"), storage="memory:", lease="none")
+    study.ask(2, worker="bench-1")
+    first, _ = view_of(study).asks
+    assert list(first.recipe) == ["temperature", "time", "acid"]
+    assert (first.worker, first.until) == ("bench-1", "for ever")
+    assert first.reason == "no data in this direction yet"
+
+
+def test_events_are_lines() -> None:
+    """Names of arms, values and reasons; a long plan is cut."""
+    study = measured(30, noise=3.0)
+    study.void(2, reason="wrong bottle")
+    study.correct(3, 6.5, reason="mistyped")
+    study.fail(study.ask(1, worker="me")[0].id, reason="broken")
+    lines = event_lines(study.state, study.rows())
+    assert [line.n for line in lines] == list(range(1, study.head[0] + 1))
+    said = {line.kind: line.said for line in lines}
+    assert said["voided"] == "measurement 2; wrong bottle"
+    assert said["corrected"] == "measurement 3 = 6.5; mistyped"
+    assert said["failed"].endswith("; broken")
+    told = next(line.said for line in lines if line.kind == "told")
+    assert re.fullmatch(r"[A-F] = -?[0-9.]+, measurement 1, ask 1", told)
+    planned = max((line.said for line in lines if line.kind == "planned"), key=len)
+    assert planned.count(",") <= MOST_NAMED
+    assert all(math.isfinite(line.n) for line in lines)

@@ -1,0 +1,159 @@
+"""Pages and forms by HTTP alone: addresses, what is refused, and that nothing is said which the log does not say."""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import numpy as np
+import pytest
+
+import surepick as sp
+from surepick.reporting import study_view
+from tests.server.conftest import RunningServer, make_token
+from tests.waiting import LIMIT
+
+NAMES = ["A", "B", "C"]
+
+
+def made(storage: str, name: str = "paints", **options: Any) -> sp.Study:
+    """Create a study of three paints."""
+    return sp.create_study(name, arms=sp.FiniteArms(np.eye(3), names=NAMES), storage=storage, **options)
+
+
+def visitor(server: RunningServer, **more: Any) -> httpx.Client:
+    """Return a browser without a screen."""
+    return httpx.Client(base_url=server.url, timeout=LIMIT, **more)
+
+
+def test_addresses_begin_with_the_prefix(start: Callable[..., Any]) -> None:
+    """Behind a proxy every link, form, style sheet and redirect has the prefix."""
+    with start(root_path="/lab") as server, visitor(server) as client:
+        made(server.storage)
+        text = client.get("/studies/paints").text
+        links = [part.partition('"')[0] for word in ('href="', 'action="', 'src="') for part in text.split(word)[1:]]
+        assert {link for link in links if not link.startswith(("/lab/", "#"))} == set()
+        asked = client.post("/studies/paints", data={"action": "ask", "n": "1", "worker": "me & you"})
+        assert asked.headers["location"] == "/lab/studies/paints?worker=me+%26+you&did=ask&id=1"
+        assert client.get("/static/surepick.js").headers["content-type"].startswith("text/javascript")
+        assert client.get("/static/..%2Fpages.py").status_code == 404
+
+
+@pytest.mark.parametrize("name", ["a/b", "a?b#c", "100 %", "log", "ü漢", "a/live", "../x"])
+def test_any_name_has_a_page(server: RunningServer, name: str) -> None:
+    """A name may have a slash, or be the word of another page."""
+    made(server.storage, name)
+    with visitor(server) as client:
+        assert quote(name, safe="") in client.get("/").text
+        for part in ("", "/live", "/log"):
+            assert client.get(f"/studies/{quote(name, safe='')}{part}").status_code == 200
+        there = client.post(f"/studies/{quote(name, safe='')}", data={"action": "ask", "n": "1"}).headers["location"]
+        assert client.get(there).status_code == 200
+
+
+def test_the_address_cannot_say_what_did_not_happen(server: RunningServer) -> None:
+    """A link names a measurement, and the sentence about it comes from the log."""
+    study = made(server.storage)
+    study.tell(arm="A", value=5.0, worker="me")
+    with visitor(server) as client:
+        assert "A = 5 (measurement 1, not asked for" in client.get("/studies/paints?did=tell&id=1").text
+        for query in ("did=tell&id=2", "did=fail&id=1", "did=nonsense&id=1", "did=void&id=0", "did=correct&id=99"):
+            assert 'class="done"' not in client.get(f"/studies/paints?{query}").text, query
+        assert client.get("/studies/paints?did=tell&id=-1").status_code == 422
+
+
+def test_forms_that_are_refused(server: RunningServer) -> None:
+    """Each with a sentence on a page, and nothing is written."""
+    study = made(server.storage)
+    study.ask(1, worker="me")
+    before = study.head
+    refused = {
+        "the form says no action": {"action": "dance"},
+        "n must be a whole number": {"action": "ask", "n": "two"},
+        "a whole number of at least 1": {"action": "ask", "n": "0"},
+        "there is no ask 7": {"action": "tell", "ask": "7", "value": "1"},
+        "could be 1.500 or 1500": {"action": "tell", "ask": "1", "value": "1,500"},
+        "`value` must be a number": {"action": "tell", "ask": "1", "value": " "},
+        "there is no measurement 1": {"action": "void", "measurement": "1", "reason": "x"},
+        "must have at most 1,000 letters": {"action": "fail", "ask": "1", "reason": "x" * 1_001},
+        "must be a line of text": {"action": "fail", "ask": "1", "reason": "a\x07b"},
+        "there is no arm": {"action": "tell", "arm": "Z", "value": "1"},
+    }
+    with visitor(server) as client:
+        for said, data in refused.items():
+            answer = client.post("/studies/paints", data=data)
+            assert answer.status_code == 422, data
+            assert said in answer.text.replace("&#39;", "'"), (said, answer.text[:3000])
+            assert answer.headers["content-type"].startswith("text/html")
+        assert client.post("/studies/none", data={"action": "ask", "n": "1"}).status_code == 404
+        elsewhere = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
+        assert client.post("/studies/paints", data={"action": "ask", "n": "1"}, headers=elsewhere).status_code == 403
+    assert study.head == before
+
+
+def test_a_value_that_is_sent_twice_counts_once(server: RunningServer) -> None:
+    """An ask has one result; a value that was not asked for has the key of its form."""
+    study = made(server.storage)
+    study.ask(1, worker="me")
+    with visitor(server) as client:
+        for data in ({"ask": "1", "value": "5"}, {"arm": "A", "value": "5", "key": "k1"}):
+            answers = [client.post("/studies/paints", data={"action": "tell", **data}) for _ in range(2)]
+            assert answers[0].headers["location"] == answers[1].headers["location"]
+    assert len(study.measurements) == 2
+
+
+def test_signing_in_leads_nowhere_else(server: RunningServer) -> None:
+    """After signing in a visitor stays on this server, whatever the form says; the cookie is for the server alone."""
+    token = make_token(server.storage, "tell")
+    with visitor(server) as client:
+        for back in ("https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)", ""):
+            answer = client.post("/sign-in", data={"token": token, "back": back})
+            assert (answer.status_code, answer.headers["location"]) == (303, "/")
+        cookie = answer.headers["set-cookie"]
+        assert all(word in cookie for word in ("HttpOnly", "SameSite=strict", "Path=/"))
+        assert client.get("/").status_code == 200
+        assert client.post("/sign-out").headers["location"] == "/sign-in"
+        client.cookies.clear()
+        assert client.get("/").status_code == 401
+
+
+def test_an_audit_needs_an_administrator(server: RunningServer) -> None:
+    """A worker sees no button for an audit or a larger budget, and a form made by hand is refused."""
+    made(server.storage, budget=1)
+    token = make_token(server.storage, "tell")
+    with visitor(server, headers={"Authorization": f"Bearer {token}"}) as client:
+        for data in ({"action": "audit"}, {"action": "reopen", "budget": "5", "reason": "x"}):
+            answer = client.post("/studies/paints", data=data)
+            assert (answer.status_code, "role admin" in answer.text) == (403, True)
+
+
+def test_a_study_that_cannot_be_read_leaves_the_list_whole(server: RunningServer) -> None:
+    """The list shows why, and the others."""
+    made(server.storage, "good")
+    bad = made(server.storage, "bad")
+    bad.close()
+    with closing(sqlite3.connect(server.storage)) as file, file:
+        file.execute("UPDATE events SET text = '{}' WHERE study = (SELECT id FROM studies WHERE name = 'bad')")
+    with visitor(server) as client:
+        text = client.get("/").text
+    assert ("unreadable" in text, "good" in text) == (True, True)
+
+
+def test_a_view_is_worked_out_once_for_each_event(server: RunningServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many people look."""
+    study, made_views = made(server.storage), list[int]()
+    view_of = study_view.view_of
+
+    def counted(*args: Any, **options: Any) -> Any:
+        made_views.append(1)
+        return view_of(*args, **options)
+
+    monkeypatch.setattr(study_view, "view_of", counted)
+    with visitor(server) as client:
+        for _ in range(3):
+            client.get("/studies/paints/live")
+        study.ask(1, worker="me")
+        client.get("/studies/paints")
+    assert len(made_views) == 2
