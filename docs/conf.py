@@ -59,7 +59,18 @@ def before_napoleon(_app: Any, what: str, _name: str, _object: Any, _options: An
         lines.insert(0, "")
 
 
+def make_accessible(_app: Any, _page: str, _template: str, context: dict[str, Any], _tree: Any) -> None:
+    """Give captions of the navigation the level of their heading, and let the keyboard scroll code and tables."""
+    for part, was, better in (
+        ("furo_navigation_tree", 'role="heading"', 'role="heading" aria-level="2"'),
+        ("body", "<pre>", '<pre tabindex="0">'),
+        ("body", '<div class="table-wrapper', '<div tabindex="0" class="table-wrapper'),
+    ):
+        context[part] = context.get(part, "").replace(was, better)
+
+
 def setup(app: Any) -> None:
-    """Tell Sphinx about both."""
+    """Tell Sphinx about them."""
+    app.connect("html-page-context", make_accessible, priority=900)  # after the theme has made the navigation
     app.connect("autodoc-process-docstring", before_napoleon, priority=400)
     app.add_html_math_renderer("mathml", (visit_math, None), (visit_displaymath, None))

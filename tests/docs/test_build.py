@@ -51,5 +51,7 @@ def test_pages(tmp_path: Path) -> None:
         name for name, page in pages.items() if re.search(r'<(script|link|img)[^>]*(src|href)="(https?:)?//', page)
     ] == []
     assert pages["index"].count("<svg viewBox") == 2
+    assert 'aria-level="2"><span class="caption-text">Tutorials' in pages["index"]
+    assert [name for name, page in pages.items() if re.search(r'role="heading">|<pre>', page)] == []
     assert 'id="surepick.identify"' in (tmp_path / "api" / "identify.html").read_text("utf-8")
     assert purposes()["surepick.arms.base"] in pages["api"]
