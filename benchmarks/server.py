@@ -37,8 +37,15 @@ PATIENCE = 120.0
 """Seconds until a request that is not answered counts as an error."""
 MEGABYTE = 1024.0**2
 
-# The same server with one commit for each request.
-_ALONE = "from surepick.server import studies; studies.MOST_TOGETHER = 1; from surepick.__main__ import main; main()"
+# Changes of the server, as Python that is run before it starts.
+ALONE = "from surepick.server import studies; studies.MOST_TOGETHER = 1"
+"""One commit for each request."""
+SLOW_COMMIT = 0.005
+SLOW = f"""import time
+from surepick.study.storage.sql import SqlStorage
+quick = SqlStorage._commit
+SqlStorage._commit = lambda *given: (time.sleep({SLOW_COMMIT}), quick(*given))[1]"""
+"""Commits as a disk without a cache of its own takes them."""
 
 
 # ---- the server
@@ -51,8 +58,8 @@ class ServerProcess:
     url: str
     """Of the storage."""
     port: int
-    alone: bool = False
-    """Whether every request has a commit of its own."""
+    change: str = ""
+    """Python that is run before the server starts."""
 
     def __enter__(self) -> Self:
         self.start()
@@ -64,8 +71,8 @@ class ServerProcess:
 
     def start(self) -> None:
         """Start the server, and wait until it answers."""
-        program = ["-c", _ALONE] if self.alone else ["-m", "surepick"]
-        command = [sys.executable, *program, "serve", "--storage", self.url, "--port", str(self.port)]
+        program = f"{self.change}\nfrom surepick.__main__ import main\nmain()"
+        command = [sys.executable, "-c", program, "serve", "--storage", self.url, "--port", str(self.port)]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)  # noqa: S603 (our own program)
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end and self.process.poll() is None:
@@ -317,11 +324,11 @@ class Loaded:
         )
 
 
-def put_load(url: str, n_clients: int, seconds: float, *, alone: bool = False) -> Loaded:
+def put_load(url: str, n_clients: int, seconds: float, change: str = "") -> Loaded:
     """Let clients ask and tell on a server with an empty study, and check its log after that."""
     with closing(open_storage(url)) as storage:
         endless(storage)
-    with ServerProcess(url, free_port(), alone) as server:
+    with ServerProcess(url, free_port(), change) as server:
         start, cpu, memory = time.monotonic(), server.cpu, list[float]()
 
         def goes_on() -> bool:
@@ -339,19 +346,33 @@ def put_load(url: str, n_clients: int, seconds: float, *, alone: bool = False) -
 
 def load(n_clients: int = N_CLIENTS, seconds: float = SECONDS) -> None:
     """Print how many results a second a server takes, with a commit for many requests and with one for each."""
-    for kind in PLACES:
+    cases = [(kind, kind, "") for kind in PLACES]
+    for name, kind, change in [*cases, (f"sqlite, a commit takes {SLOW_COMMIT * 1e3:.0f} ms more", "sqlite", SLOW)]:
         rates = []
-        for alone in (False, True):
+        for how, more in (("group commit", ""), ("one commit a request", ALONE)):
             with place(kind) as url:
-                loaded = put_load(url, n_clients, seconds, alone=alone)
+                loaded = put_load(url, n_clients, seconds, f"{change}\n{more}")
             rates.append(loaded.rate)
-            print(
-                f"{kind}, {n_clients} clients, {'one commit a request' if alone else 'group commit'}: {loaded}",
-                flush=True,
-            )
-            for error in loaded.tally.errors[:5]:
-                print(f"  {error}")
-        print(f"{kind}: {rates[0] / rates[1]:.1f} times as many as with one commit a request", flush=True)
+            print(f"{name}, {n_clients} clients, {how}: {loaded}", *loaded.tally.errors[:5], sep="\n  ", flush=True)
+        print(f"{name}: {rates[0] / rates[1]:.1f} times as many as with one commit a request", flush=True)
+    for kind in PLACES:
+        with place(kind) as url:
+            together, alone = _without_http(url, n_clients)
+        print(f"{kind}, without HTTP: {together:.0f} results a second together, {alone:.0f} with a commit for each")
+
+
+def _without_http(url: str, n: int) -> tuple[float, float]:
+    """Results a second of a study in this process: n in one transaction, and one by one."""
+    study, rates = endless(url), []
+    for size in (n, 1):
+        asks = study.ask(10 * n)
+        tells = [partial(study.tell, ask.id, value_of(ask.id, ask.arm), warn=False) for ask in asks]
+        start = time.perf_counter()
+        for first in range(0, len(tells), size):
+            study.together(tells[first : first + size])
+        rates.append(len(tells) / (time.perf_counter() - start))
+    study.storage.close()
+    return rates[0], rates[1]
 
 
 # ---- kill

@@ -10,7 +10,8 @@ from docutils import nodes
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]  # the package of this folder, whatever is installed
 
-from docs.parts import mathml, misfit_picture, module_table, picture  # noqa: E402
+from docs.parts import anchored, mathml, module_table  # noqa: E402
+from docs.pictures import html, sheets, themed  # noqa: E402
 from surepick._version import __version__  # noqa: E402
 
 project = "surepick"
@@ -20,7 +21,7 @@ version = release = __version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 myst_enable_extensions = ["dollarmath", "deflist", "substitution"]
-myst_substitutions = {"modules": module_table(), "picture": picture(), "misfit_picture": misfit_picture()}
+myst_substitutions = {"modules": module_table(), "picture": themed(html("rivals", sheets()["rivals"].alt))}
 myst_heading_anchors = 3
 nitpicky = True
 # Annotations name types of NumPy and of our own that have no page.
@@ -69,8 +70,14 @@ def make_accessible(_app: Any, _page: str, _template: str, context: dict[str, An
         context[part] = context.get(part, "").replace(was, better)
 
 
+def before_parsing(_app: Any, _name: str, source: list[str]) -> None:
+    """Let pictures follow the switch between light and dark, and links find anchors."""
+    source[0] = anchored(themed(source[0]))
+
+
 def setup(app: Any) -> None:
-    """Tell Sphinx about them."""
+    """Tell Sphinx about all of these."""
+    app.connect("source-read", before_parsing)
     app.connect("html-page-context", make_accessible, priority=900)  # after the theme has made the navigation
     app.connect("autodoc-process-docstring", before_napoleon, priority=400)
     app.add_html_math_renderer("mathml", (visit_math, None), (visit_displaymath, None))

@@ -8,7 +8,7 @@ name could be a script.
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -93,6 +93,17 @@ def html_table(caption: str, rows: Iterable[Sequence[object]], titles: Sequence[
     body = [[cell(first, "th"), *(cell(text, "td") for text in others)] for first, *others in rows]
     lines = "".join(f"<tr>{''.join(cells)}</tr>" for cells in [*head, *body])
     return f'<p style="max-width: 50em">{escape(shown(caption))}</p>' + (f"<table>{lines}</table>" if lines else "")
+
+
+def plain_data(value: Any) -> Any:
+    """Return a record as JSON can have it: arrays are lists, and numbers that are not finite are None."""
+    if isinstance(value, Mapping):
+        return {str(key): plain_data(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_data(entry) for entry in value]
+    if hasattr(value, "tolist"):
+        return plain_data(value.tolist())
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def counted(n: int, noun: str) -> str:

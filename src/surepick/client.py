@@ -15,6 +15,7 @@ import random
 import re
 import secrets
 import socket
+import threading
 import time
 import warnings
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
@@ -117,24 +118,26 @@ class _Attempts:
             SurepickError: there is no use in waiting; of the class and with the sentence of the server.
         """
         client, status = self._client, getattr(answer, "status_code", 0)
-        client.has_answered |= status > 0
+        if status:
+            client.has_answered.set()
         if 200 <= status < 300:
             return 0.0
         found = _refusal(answer, client.url)
         if status not in (0, *BUSY, *BROKEN) or isinstance(found, CorruptLog):
             raise found
-        if not (self._again or status in BUSY or isinstance(answer, NEVER_SENT)):
+        is_undone = isinstance(answer, NEVER_SENT) or (status in BUSY and not isinstance(found, OutcomeUnknown))
+        if not (self._again or is_undone):
             raise OutcomeUnknown(
                 f"the connection to {client.url} was lost before the answer came, so this has happened, or not; look "
                 "into the log of the study, and do it again if it has not."
             ) from found
         asked_for = answer.headers.get("Retry-After", "") if status else ""
-        pause = min(max(self._next, float(asked_for) if asked_for.isdecimal() else 0.0), LONGEST_PAUSE)
-        usual = PATIENCE if client.has_answered else FIRST_PATIENCE
+        pause = max(min(self._next, LONGEST_PAUSE), float(asked_for) if asked_for.isdecimal() else 0.0)
+        usual = PATIENCE if client.has_answered.is_set() else FIRST_PATIENCE
         if time.monotonic() + pause > self._since + (usual if client.patience is None else client.patience):
             raise found
         self._next = 2.0 * pause
-        return pause * random.uniform(0.5, 1.0)  # noqa: S311 (so that many clients come back one by one)
+        return pause * random.uniform(1.0, 1.5)  # noqa: S311 (so that many clients come back one by one)
 
 
 class _Methods:
@@ -158,10 +161,10 @@ class _Methods:
         timeout: float = 30.0,
         allow_http: bool = False,
     ) -> None:
-        token = token or os.environ.get(OF_TOKEN)
+        token = (token or os.environ.get(OF_TOKEN, "")).strip()
         self.url = _checked(url, token, allow_http=allow_http or bool(os.environ.get(OF_HTTP)))
         self.study, self.worker = study, worker or f"{socket.gethostname()}:{secrets.token_hex(4)}"
-        self.patience, self.has_answered = patience, False
+        self.patience, self.has_answered = patience, threading.Event()  # one for all clients of `of`
         headers = {"User-Agent": f"surepick/{__version__}", **({"Authorization": f"Bearer {token}"} if token else {})}
         self._http = self._kind(base_url=f"{self.url}/api/v1/", headers=headers, timeout=timeout)
 
@@ -184,7 +187,9 @@ class _Methods:
         self, method: str, path: str, body: Any = None, *, again: bool = True, key: str | None = None, **params: Any
     ) -> Any:
         """Send a request until it is answered."""
-        attempts, headers = _Attempts(self, again=again), {} if key is None else {"Idempotency-Key": key}
+        attempts, headers = _Attempts(self, again=again), {}
+        if key is not None:  # a header takes plain and short texts
+            headers["Idempotency-Key"] = key if re.fullmatch("[ -~]{1,200}", key) else sha256(key.encode()).hexdigest()
         content = None if body is None else _json(body)
         headers |= {"Content-Type": "application/json"} if content else {}
         while True:
@@ -394,7 +399,7 @@ class _Methods:
                         for block in blocks:
                             attempts = None  # patience counts from the loss of a connection
                             said = dict(re.findall("^(id|data): (.*)$", block, re.MULTILINE))
-                            if int(said.get("id", 0)) > after:
+                            if "id" in said:
                                 after = int(said["id"])
                                 yield json.loads(said["data"], object_hook=Record)
             except httpx.TransportError as error:
@@ -490,13 +495,17 @@ class AsyncClient(_Methods):
 # ---- requests and answers
 
 
-def _checked(url: str, token: str | None, *, allow_http: bool) -> str:
-    """Return the address of a server; a token goes unencrypted to this machine alone."""
-    found = httpx.URL(url)
-    if found.userinfo:
+def _checked(url: str, token: str, *, allow_http: bool) -> str:
+    """Return the address of a server; a token goes unencrypted to this machine alone, and no error shows it."""
+    found = None
+    with suppress(httpx.InvalidURL, TypeError):
+        found = httpx.URL(url)
+    if found is not None and found.userinfo:
         raise InvalidInput(f"the address of a server must have no password in it; pass `token`, or set {OF_TOKEN}.")
-    if found.scheme not in ("http", "https") or not found.host:
+    if found is None or found.scheme not in ("http", "https") or not found.host:
         raise InvalidInput(f"the address of a server must be like http://127.0.0.1:8080, got {url!r}.")
+    if not re.fullmatch("[!-~]*", token):
+        raise InvalidInput("a token must be one word of plain letters and digits, as `surepick token create` shows it.")
     is_here = re.fullmatch(r"localhost|127(\.\d+){3}|::1", found.host) is not None
     if token and found.scheme == "http" and not (is_here or allow_http):
         raise InvalidInput(
@@ -537,5 +546,6 @@ def _refusal(answer: Any, url: str) -> SurepickError:
         problem = answer.json()
         kind = getattr(errors, problem["type"].rpartition(":")[2], kind)
         said = said if problem["detail"] == answer.reason_phrase else str(problem["detail"])
+    said += f" Here a token is an argument of the client, or in {OF_TOKEN}." if answer.status_code == 401 else ""
     found: SurepickError = kind(said)
     return found

@@ -50,7 +50,9 @@ def test_pages(tmp_path: Path) -> None:
     assert [
         name for name, page in pages.items() if re.search(r'<(script|link|img)[^>]*(src|href)="(https?:)?//', page)
     ] == []
-    assert pages["index"].count("<svg viewBox") == 2
+    shown = re.findall(r'<img class="only-(?:light|dark)" src="([^"]*)"', "".join(pages.values()))
+    assert len(shown) >= 14
+    assert [path for path in shown if not (tmp_path / path).is_file()] == []
     assert 'aria-level="2"><span class="caption-text">Tutorials' in pages["index"]
     assert [name for name, page in pages.items() if re.search(r'role="heading">|<pre>', page)] == []
     assert 'id="surepick.identify"' in (tmp_path / "api" / "identify.html").read_text("utf-8")

@@ -51,6 +51,8 @@ def test_the_badge_says_the_state() -> None:
         badge = line_of(study).badge
         assert badge.text.startswith(words), (words, badge, study.status.guarantee)
         assert view_of(study).badge == badge
+    assert "certificate" in view_of(badges["decided"]).next
+    assert "new study" in view_of(badges["model in doubt"]).next
     assert line_of(badges["withdrawn"]).leader == ""
     assert "proved" not in view_of(badges["withdrawn"]).proved
     asked = measured(0)

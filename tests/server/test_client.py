@@ -2,13 +2,14 @@
 
 import asyncio
 import inspect
-import json
 import re
+import subprocess
+import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, assert_type
 
 import httpx
 import numpy as np
@@ -16,7 +17,7 @@ import pytest
 
 import surepick as sp
 from surepick import errors
-from surepick.client import AsyncClient, Client
+from surepick.client import AsyncClient, Client, Record, _Attempts
 from surepick.study.admin import load_study
 from surepick.study.certificate import verify
 from surepick.study.study import Study
@@ -110,17 +111,20 @@ def test_results_by_arm_and_corrections(trees: Blocking, server: RunningServer) 
     assert [one.ask for one in told] == [asks[1].id, asks[1].id]
     trees.tell(arm="oak", value=0.6, worker="ann", key="oak-1")
     assert [one.id for one in trees.tell(arm="oak", value=0.6, worker="ann", key="oak-1")] == [3]
+    for key in ("größe.csv", "k" * 300):  # no text for a header
+        trees.void(trees.tell(arm="oak", value=0.6, key=key)[0].id, reason="a test")
+        trees.tell(arm="oak", value=0.6, key=key)
     earlier = [("elm", 0.7), ("elm", 0.8)]
-    assert [one.id for one in trees.tell_earlier(earlier)] == [one.id for one in trees.tell_earlier(earlier)] == [4, 5]
-    assert [one.id for one in trees.tell_earlier(earlier, key="again")] == [6, 7]
+    assert [one.id for one in trees.tell_earlier(earlier)] == [one.id for one in trees.tell_earlier(earlier)] == [6, 7]
+    assert [one.id for one in trees.tell_earlier(earlier, key="again")] == [8, 9]
     trees.void(1, reason="spilt")
     trees.restore(1, reason="it was not")
     trees.correct(1, 0.55, reason="typo")
     assert [one.value for one in trees.measurements()] == [one.value for one in local(server).measurements]
     first = trees.measurements()[0]
     assert (first.value, first.told, first.author, len(first.changes)) == (0.55, 0.5, "robot", 3)
-    with pytest.raises(AttributeError, match="has no field 'valeu'; it has id, arm"):
-        _ = first.valeu
+    with pytest.raises(AttributeError, match="has no field 'colour'; it has id, arm"):
+        _ = first.colour
 
 
 def test_a_value_that_looks_mistyped_is_a_warning(trees: Blocking) -> None:
@@ -185,7 +189,7 @@ def test_errors_of_the_client_itself(trees: Blocking, server: RunningServer) -> 
         client.status()
 
 
-@pytest.mark.parametrize("name", ["a/b", "v1.2", "..x", "50 % ü?#&+", "ask", "log", "a//b/"])
+@pytest.mark.parametrize("name", ["a/b", "v1.2", "..", ".", "50 % ü?#&+", "ask", "log", "a//b/"])
 def test_every_name_is_reachable(server: RunningServer, name: str) -> None:
     """Names may have any letters."""
     sp.create_study(name, arms=ROWS.tolist(), storage=server.storage)
@@ -193,6 +197,17 @@ def test_every_name_is_reachable(server: RunningServer, name: str) -> None:
         assert client.status().name == name
         assert client.tell(client.ask()[0], 0.5)[0].id == 1
         assert next(client.events()).name == name
+
+
+def test_a_server_behind_a_prefix(tmp_path: Path) -> None:
+    """As proxies have it: the prefix is part of the address."""
+    with serving(str(tmp_path / "lab.db"), root_path="/lab/one") as server:
+        assert server.url.endswith("/lab/one")
+        study = sp.create_study("trees", arms=ROWS.tolist(), storage=f"{server.url}/")
+        assert study.ask(1, worker="ann")[0].id == 1
+        with Client(server.url, "trees", worker="ann") as client:
+            assert client.tell(client.ask()[0], 0.5)[0].ask == 1
+            assert next(client.events(after=1)).kind == "planned"
 
 
 def test_the_page_about_the_client_runs(
@@ -316,16 +331,50 @@ def test_a_change_whose_answer_is_lost_is_not_made_again(shaky: Client, network:
         assert kinds.count(names.get(change, "reopened")) == 1
 
 
-def test_patience(shaky: Client, server: RunningServer, network: Network) -> None:
-    """A change is sent again if it never arrived; after some time the client gives up, and says so."""
+def test_patience(shaky: Client, server: RunningServer, network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change is sent again if it never arrived; after some time the client gives up, and says so.
+
+    Patience is short until the server has answered once, whichever study was asked for.
+    """
+    monkeypatch.setattr("surepick.client.FIRST_PATIENCE", 0.0)
     shaky.tell(shaky.ask()[0], 0.5)
     network.url = None
     threading.Timer(0.3, lambda: setattr(network, "url", server.url)).start()
-    shaky.correct(1, 0.6, reason="typo")
+    shaky.of("trees").correct(1, 0.6, reason="typo")
     assert shaky.measurements()[0].value == 0.6
     network.url, shaky.patience = None, 0.2
     with pytest.raises(errors.StorageError, match=r"no answer from http://localhost:1 .refused."):
         shaky.correct(1, 0.7, reason="typo")
+    with through(network, "trees") as client, pytest.raises(errors.StorageError, match="no answer"):
+        client.status()
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "again", "expected"),
+    [
+        (503, "StorageError", False, None),
+        (503, "OutcomeUnknown", True, None),
+        (503, "OutcomeUnknown", False, errors.OutcomeUnknown),
+        (502, "", True, None),
+        (504, "", False, errors.OutcomeUnknown),
+        (503, "CorruptLog", True, errors.CorruptLog),
+        (429, "TooBusy", False, None),
+        (500, "", True, errors.SurepickError),
+        (301, "", True, errors.SurepickError),
+    ],
+)
+def test_which_answers_are_waited_out(status: int, kind: str, again: bool, expected: Any) -> None:
+    """Those of a server that has done nothing, and for what can be sent twice those of a broken one too."""
+    problem = {"type": f"urn:surepick:{kind}", "detail": "The reason."}
+    answer = httpx.Response(status, json=problem, headers={"Retry-After": "2"})
+    with Client("http://127.0.0.1:1", "trees") as client:
+        attempts = _Attempts(client, again=again)
+        if expected is None:
+            assert 2.0 <= attempts.pause_after(answer) <= 3.0
+            return
+        with pytest.raises(errors.SurepickError) as refused:
+            attempts.pause_after(answer)
+        assert type(refused.value) is expected
 
 
 def test_a_busy_server_is_asked_again_later(tmp_path: Path) -> None:
@@ -407,7 +456,8 @@ def test_a_token_is_sent_and_never_shown(tmp_path: Path, monkeypatch: pytest.Mon
             shown = f"{client!r} {refused.value} {vars(client)}"
             assert secret not in shown
         monkeypatch.delenv("SUREPICK_TOKEN")
-        with Client(server.url, "trees") as client, pytest.raises(errors.SurepickError, match="needs a token"):
+        said = "needs a token.* or in SUREPICK_TOKEN"
+        with Client(server.url, "trees") as client, pytest.raises(errors.SurepickError, match=said):
             client.status()
 
 
@@ -430,9 +480,20 @@ def test_a_token_goes_to_no_other_machine_in_the_open() -> None:
     with pytest.raises(errors.InvalidInput, match="no password") as refused:
         Client("https://ann:secret@lab.example")
     assert "secret" not in str(refused.value)
-    for url in ("ftp://lab.example", "lab.example:8080", "http://", ""):
+    for wrong in ("ftp://lab.example", "lab.example:8080", "http://", "", "http://host:port", None):
         with pytest.raises(errors.InvalidInput, match="must be like http://127"):
-            Client(url)
+            Client(wrong)  # type: ignore[arg-type]
+    for token in ("spk_se\ncret", "spk_sécret", "spk se"):
+        with pytest.raises(errors.InvalidInput, match="one word of plain letters") as refused:
+            Client("http://127.0.0.1:1", token=token)
+        assert "spk" not in str(refused.value)
+    assert Client("http://127.0.0.1:1", token="spk_secret\n")._http.headers["Authorization"] == "Bearer spk_secret"
+
+
+def test_a_client_loads_no_mathematics() -> None:
+    """A robot starts quickly, on a small machine."""
+    script = "import sys, surepick; surepick.Client; assert not {'numpy', 'scipy', 'pandas'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", script], check=True)
 
 
 def test_both_clients_have_the_same_methods_with_words() -> None:
@@ -443,4 +504,6 @@ def test_both_clients_have_the_same_methods_with_words() -> None:
         assert inspect.signature(getattr(Client, name)) is not None
     with Client("http://127.0.0.1:1") as client:
         assert "n: int = 1" in str(inspect.signature(client.ask))
-    json.dumps(client.of("trees").study)
+    if TYPE_CHECKING:
+        assert_type(client.ask(2), list[Record])
+        _ = assert_type(AsyncClient("").status(), Coroutine[Any, Any, Record])

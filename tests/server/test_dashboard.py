@@ -312,6 +312,48 @@ def test_the_connection_is_lost_and_comes_back(browser: Any, server: RunningServ
         page.get_by_text("(measurement 4, ").wait_for()
 
 
+def test_an_older_answer_never_replaces_a_newer_one(browser: Any, server: RunningServer) -> None:
+    """A part of the page that was fetched before a form was answered, and comes later, is fetched again."""
+    study, held = made(server.storage), list[Any]()
+    study.ask(2, worker="dashboard")
+    with visiting(browser) as page:
+        page.goto(f"{server.url}/studies/paints")
+        live(page)
+        page.route("**/live*", lambda route: route.continue_() if held else held.append((route, route.fetch())))
+        study.tell(arm="C3", value=52.0, worker="robot")
+        until(lambda: page.title() and held)
+        page.locator("#tell1").fill("51")
+        page.locator("#tell1").press("Enter")
+        page.get_by_text("(measurement 2, answers ask 1)").wait_for()
+        page.evaluate("""() => {
+            window.nBack = 0;
+            const look = () => { window.nBack += document.getElementById("ask1") !== null; };
+            new MutationObserver(look).observe(document.getElementById("live"), { childList: true, subtree: true });
+        }""")
+        route, response = held[0]
+        route.fulfill(response=response)
+        study.tell(arm="C3", value=52.5, worker="robot")
+        shows(page, study.head[0])
+        assert page.evaluate("window.nBack") == 0
+
+
+def test_the_list_follows_and_a_deleted_study_is_gone(browser: Any, server: RunningServer) -> None:
+    """Without a reload by hand."""
+    study = made(server.storage)
+    with visiting(browser, expects="status of 404") as page, visiting(browser) as other:
+        other.clock.install()
+        other.goto(server.url)
+        other.get_by_text("no data").first.wait_for(state="attached")
+        page.goto(f"{server.url}/studies/paints")
+        live(page)
+        go_on(study, 12)
+        other.clock.fast_forward(6_000)
+        other.get_by_text("measuring").first.wait_for(state="attached")
+        with server.client() as client:
+            assert client.delete("/studies/paints").status_code == 204
+        page.get_by_role("heading", name="This did not work").wait_for()
+
+
 # ---- who may do what
 
 

@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -16,6 +17,8 @@ from tests.server.conftest import RunningServer, make_token
 from tests.waiting import LIMIT
 
 NAMES = ["A", "B", "C"]
+WORDS = ('href="', 'action="', 'src="', 'data-live="', 'data-events="')
+"""Before the addresses of a page."""
 
 
 def made(storage: str, name: str = "paints", **options: Any) -> sp.Study:
@@ -33,7 +36,7 @@ def test_addresses_begin_with_the_prefix(start: Callable[..., Any]) -> None:
     with start(root_path="/lab") as server, visitor(server) as client:
         made(server.storage)
         text = client.get("/studies/paints").text
-        links = [part.partition('"')[0] for word in ('href="', 'action="', 'src="') for part in text.split(word)[1:]]
+        links = [part.partition('"')[0] for word in WORDS for part in text.split(word)[1:]]
         assert {link for link in links if not link.startswith(("/lab/", "#"))} == set()
         asked = client.post("/studies/paints", data={"action": "ask", "n": "1", "worker": "me & you"})
         assert asked.headers["location"] == "/lab/studies/paints?worker=me+%26+you&did=ask&id=1"
@@ -157,3 +160,27 @@ def test_a_view_is_worked_out_once_for_each_event(server: RunningServer, monkeyp
         study.ask(1, worker="me")
         client.get("/studies/paints")
     assert len(made_views) == 2
+
+
+def test_long_lists_are_folded(server: RunningServer) -> None:
+    """Of 60 arms the first 50 are shown, the others behind a link."""
+    rows = np.random.default_rng(0).normal(size=(60, 3))
+    sp.create_study("many", arms=sp.FiniteArms(rows), storage=server.storage).close()
+    with visitor(server) as client:
+        folded, whole = (client.get(f"/studies/many{query}").text for query in ("", "?arms=all"))
+    assert [text.count('id="place-') for text in (folded, whole)] == [50, 60]
+    assert ("50 of 60 are shown" in folded, "arms=all#leaderboard" in folded) == (True, True)
+    assert "are shown" not in whole
+
+
+def test_the_log_has_pages(server: RunningServer) -> None:
+    """The newest first, older ones behind a link, also at both ends."""
+    study = made(server.storage)
+    study.together([partial(study.tell, arm="A", value=float(n), warn=False) for n in range(120)])
+    with visitor(server) as client:
+        first = client.get("/studies/paints/log").text
+        assert ("before=71" in first, 'id="m120"' in first, 'id="m70"' in first) == (True, True, False)
+        last = client.get("/studies/paints/log?before=21&events=2").text
+        assert ('id="m1"' in last, 'id="m21"' in last, "Earlier" in last) == (True, False, False)
+        assert client.get("/studies/paints/log?before=0&events=0").status_code == 200
+        assert client.get("/studies/paints/log?before=99999&events=99999").status_code == 200

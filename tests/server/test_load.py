@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.server import put_load, under_fire
+from benchmarks.server import ALONE, put_load, under_fire
 from benchmarks.study_common import NAME
 from surepick.study.storage import open_storage
 
@@ -20,15 +20,15 @@ def n_commits(url: str) -> int:
     return 1 + sum(after - before > timedelta(microseconds=1) for before, after in pairwise(times))
 
 
-@pytest.mark.parametrize("alone", [False, True], ids=["group commit", "one commit a request"])
-def test_many_clients_share_commits(tmp_path: Path, alone: bool) -> None:
+@pytest.mark.parametrize("change", ["", ALONE], ids=["group commit", "one commit a request"])
+def test_many_clients_share_commits(tmp_path: Path, change: str) -> None:
     """Without an error; `put_load` checks the log. A server that commits each request by itself is noticed."""
     url = str(tmp_path / "lab.db")
-    loaded = put_load(url, n_clients=20, seconds=1.5, alone=alone)
+    loaded = put_load(url, n_clients=20, seconds=1.5, change=change)
     assert loaded.tally.errors == []
     n_requests = 2 * len(loaded.tally.tells)
     assert n_requests >= 40
-    assert (n_commits(url) > 0.9 * n_requests) is alone
+    assert (n_commits(url) > 0.9 * n_requests) is (change == ALONE)
 
 
 def test_a_server_that_is_killed_loses_and_doubles_nothing(tmp_path: Path) -> None:

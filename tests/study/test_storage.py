@@ -30,6 +30,7 @@ def test_what_was_written_is_read_back(place: Place) -> None:
         assert one.read("mix") == rows
         for after in range(7):
             assert one.read("mix", after=after) == rows[after:]
+            assert one.read("mix", after, 2) == rows[after : after + 2]
         assert one.n_events("mix") == 6
     check_chain(storage.read("mix"))
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TextIO
 
-from surepick._texts import safe_cell, shown
+from surepick._texts import plain_data, safe_cell, shown
 from surepick.cli.hints import in_shell
 from surepick.errors import InvalidInput
 
@@ -289,7 +289,7 @@ def write(output: Format, document: Any, rows: Sequence[Record] | None = None, *
 def to_json(value: Any) -> str:
     """Return indented JSON; infinite numbers become null, and letters that the output cannot hold become codes."""
     is_utf = (sys.stdout.encoding or "").lower().startswith("utf")
-    text = json.dumps(_plain(value), indent=2, ensure_ascii=not is_utf, allow_nan=False)
+    text = json.dumps(plain_data(value), indent=2, ensure_ascii=not is_utf, allow_nan=False)
     if text.isascii() and "\x7f" not in text:
         return text
     # JSON allows these control characters as they are; a code is the same text.
@@ -313,14 +313,4 @@ def _cell(value: Any) -> Any:
         value = " ".join(map(str, value))
     if isinstance(value, str):
         return safe_cell(shown(value) if sys.stdout.isatty() else value)
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
-    if hasattr(value, "tolist"):
-        return _plain(value.tolist())
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -4,7 +4,7 @@ import logging
 import signal
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +17,6 @@ from surepick.cli.studies import DEFAULT, OF_STORAGE, OF_STUDY, StorageOptions, 
 from surepick.errors import InvalidInput, SurepickError
 
 if TYPE_CHECKING:
-    from surepick.server.app import Server
     from surepick.study.storage.base import ServerStorage
 
 OF_TOKENS = ("id", "role", "study", "label", "created_at", "revoked_at")
@@ -63,15 +62,16 @@ def serve(
     logging.basicConfig(format="%(levelname)s: %(message)s")
     place = StorageOptions(storage=storage)
     prefix = f"/{root_path.strip('/')}" if root_path.strip("/") else ""
-    with _only_server(place), _listening(host, port) as listening:
+    with _token_storage(storage, may_create=True) as kept, _only_server(place), _listening(host, port) as listening:
+        _check_tokens(kept, host)
         port = listening.getsockname()[1]
         server = Server(ServerSettings(storage=place.address, host=host, port=port, root_path=prefix))
-        _check_tokens(server, host)
         shown = f"[{host}]" if ":" in host else host
-        printing.say(
-            f"Studies of {server.app.state.studies.storage.address} are at http://{shown}:{port}{prefix}; Ctrl-C ends."
-        )
-        _run(server, listening)
+        printing.say(f"Studies of {kept.address} are at http://{shown}:{port}{prefix}; Ctrl-C ends.")
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # uvicorn hands a signal on once it has ended
+        with suppress(KeyboardInterrupt):
+            server.run(sockets=[listening])
+    printing.say("The server has ended; all that was acknowledged is kept.")
     return Code.OK
 
 
@@ -80,15 +80,6 @@ def _check_installed() -> None:
 
     if missing := [name for name in ("fastapi", "uvicorn", "prometheus_client", "httpx") if find_spec(name) is None]:
         raise SurepickError(f"a server needs {missing[0]}, which is not installed; pip install 'surepick[server]'.")
-
-
-def _run(server: "Server", listening: socket.socket) -> None:
-    """Run until Ctrl-C or SIGTERM."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # uvicorn hands a signal on once it has ended
-    try:
-        server.run(sockets=[listening])
-    except KeyboardInterrupt:
-        printing.say("The server has ended; all that was acknowledged is kept.")
 
 
 @contextmanager
@@ -123,12 +114,11 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
         yield listening
 
 
-def _check_tokens(server: "Server", host: str) -> None:
+def _check_tokens(storage: "ServerStorage", host: str) -> None:
     """Refuse to serve other machines without tokens."""
     from surepick.server.tokens import is_loopback  # noqa: PLC0415 (needs the server's packages)
 
-    tokens = server.app.state.studies.storage.tokens()
-    if not is_loopback(host) and all(token.revoked_at is not None for token in tokens):
+    if not is_loopback(host) and all(token.revoked_at is not None for token in storage.tokens()):
         raise InvalidInput(
             f"--host {host} lets other machines in, and there is no token that says who may do what; create one: "
             "surepick token create --role admin. Or leave out --host."
@@ -144,7 +134,7 @@ def _token_storage(storage: str | None, *, may_create: bool = False) -> "Iterato
 
     with StorageOptions(storage=storage).opened(may_create=may_create) as place:
         if not isinstance(place, ServerStorage):
-            raise InvalidInput(f"tokens are kept in a file or a database, got {place.address}.")
+            raise InvalidInput(f"a server and its tokens need a file or a database, got {place.address}.")
         yield place
 
 

@@ -34,6 +34,8 @@ MOST_SHOWN = 2_000
 """Arms of a leaderboard that is not."""
 N_LATEST = 8
 """Measurements on the page of a study."""
+LONGEST = 40
+"""Most letters of a name in the leaderboard."""
 MOST_ASKS = 200
 """Open asks on a page."""
 NOTHING = result_page.NOTHING
@@ -112,6 +114,8 @@ class Place(NamedTuple):
 
     rank: str
     name: str
+    label: str
+    """The name, cut in the middle if it is long."""
     pulls: str
     estimate: str
     likely: str
@@ -279,19 +283,18 @@ def _left(status: "Status") -> str:
 
 
 def _next(now: "StudySnapshot", n_open: int, *, can_ask: bool) -> str:
-    """Say what to do next."""
+    """Say what to do next: the first that fits."""
     status = now.status
-    if status.state == "withdrawn":
-        return NOT_USABLE
-    if status.state == "spent":
-        return "The budget is spent. Reopen the study with a larger budget to go on."
-    if n_open:
-        return f"Measure, and record the values: {counted(n_open, 'ask')} open."
-    if can_ask:
-        return "Ask for the next measurements."
-    if status.stopped:
-        return "Download the certificate and the log: with both, anyone can check the answer."
-    return "The budget allows no further ask."
+    is_doubtful = status.stopped and status.guarantee == "doubtful"
+    said = {
+        NOT_USABLE: status.state == "withdrawn",
+        "Do what the sentence above says, in a new study that these results guide.": is_doubtful,
+        "The budget is spent. Reopen the study with a larger budget to go on.": status.state == "spent",
+        f"Measure, and record the values: {counted(n_open, 'ask')} open.": n_open > 0,
+        "Ask for the next measurements.": can_ask,
+        "Download the certificate and the log: with both, anyone can check the answer.": status.stopped,
+    }
+    return next((text for text, holds in said.items() if holds), "The budget allows no further ask.")
 
 
 def _after_withdrawal(state: State) -> list[str]:
@@ -341,7 +344,7 @@ def _leaderboard(result: "Result", n_arms: int) -> Leaderboard:
     chart = charts.interval_bars([bars[row] for row in first], places)
     questioned = {} if result.outlook is None else dict.fromkeys(map(_row, result.outlook.in_question), "in question")
     is_excluding = result.survivors is not None and result.guarantee not in ("doubtful", "withdrawn", "none")
-    listed = []
+    labels, listed = charts.distinct_labels([bars[row].name for row in first], LONGEST), []
     for rank, (row, bar) in enumerate(zip(first, chart.rows, strict=True), start=1):
         value, is_leader = rows.estimate[row], bar.bar.kind == "leader"
         ends = (
@@ -354,6 +357,7 @@ def _leaderboard(result: "Result", n_arms: int) -> Leaderboard:
             Place(
                 rank=str(rank) if math.isfinite(value) else NOTHING,
                 name=bar.bar.name,
+                label=labels[rank - 1],
                 pulls=f"{result.counts.get(rows.keys[row], 0):,}" if rows is result.arms else "",
                 estimate=fixed(value, places) if math.isfinite(value) else NOTHING,
                 likely=ends,

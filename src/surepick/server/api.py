@@ -61,7 +61,7 @@ STUDY = "/studies/{name:quoted}"
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Document errors of a route."""
-    content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    content = {"application/problem+json": {"schema": schemas.Problem.model_json_schema()}}
     return {status: {"description": "A problem.", "content": content} for status in statuses}
 
 
@@ -131,6 +131,7 @@ def access(role: Role) -> Any:
 ToRead = Annotated[StudyAccess, access(Role.READ)]
 ToTell = Annotated[StudyAccess, access(Role.TELL)]
 ToChange = Annotated[StudyAccess, access(Role.ADMIN)]
+Reader = Annotated[Identity, Depends(requires(Role.READ))]
 Admin = Annotated[Identity, Depends(requires(Role.ADMIN))]
 Limit = Annotated[int, Query(ge=1, le=schemas.MOST_ROWS)]
 After = Annotated[int, Query(ge=0, lt=2**53)]
@@ -202,10 +203,7 @@ def arms_of(body: schemas.Table | schemas.VectorArms) -> Any:
 
 @_route("GET", "/studies", schemas.StudyPage)
 async def list_studies(
-    who: Annotated[Identity, Depends(requires(Role.READ))],
-    request: Request,
-    after: Annotated[str, Query(max_length=200)] = "",
-    limit: Limit = 100,
+    who: Reader, request: Request, after: Annotated[str, Query(max_length=200)] = "", limit: Limit = 100
 ) -> Response:
     """List the studies, sorted by name, after the name `after`."""
     records = await run_in_threadpool(request.app.state.studies.list)
@@ -275,13 +273,12 @@ async def tell_results(study: ToTell, body: schemas.Results, key: Key = None) ->
     """Tell results by their arms: one, or a list of earlier results."""
     pairs = [(one.arm, one.value) for one in body.results]
     named: Any = {"worker": body.worker or study.who.author, "key": key}
-    is_of_one = not body.earlier if len(pairs) == 1 else body.earlier is False
-    if is_of_one and any(arm != pairs[0][0] for arm, _ in pairs):
-        raise InvalidInput("a list of results of several arms is one of earlier results; tell others arm by arm.")
-    if not is_of_one:
+    if body.earlier or (body.earlier is None and len(pairs) > 1):
         return answer(await study.write(partial(_told, lambda one: one.tell_earlier(pairs, **named))))
-    named |= {"arm": pairs[0][0], "value": [value for _, value in pairs], "warn": False}
-    return answer(await study.write(partial(_told, lambda one: one.tell(**named))))
+    arm, values = pairs[0][0], [value for _, value in pairs]
+    if any(other != arm for other, _ in pairs):
+        raise InvalidInput("a list of results of several arms is one of earlier results; tell others arm by arm.")
+    return answer(await study.write(partial(_told, lambda one: one.tell(arm=arm, value=values, **named, warn=False))))
 
 
 @_route("GET", f"{STUDY}/measurements", schemas.MeasurementPage)
@@ -335,7 +332,7 @@ async def reopen(study: ToChange, body: schemas.Reopening) -> Response:
 @_route("GET", f"{STUDY}/log", schemas.LogPage)
 async def log(study: ToRead, after: After = 0, limit: Limit = schemas.MOST_ROWS) -> Response:
     """Return events of the log after number `after`, as texts with their hashes."""
-    rows = await study.read(lambda one: one.events_after(after) if after <= one.head[0] else None)
+    rows = await study.read(lambda one: one.events_after(after, limit + 1) if after <= one.head[0] else None)
     if rows is None:
         raise InvalidInput(f"`after` must be at most the number of events, got {after}.")
     shown = [{"n": row.n, "text": row.text, "hash": row.hash} for row in rows[:limit]]
@@ -387,10 +384,11 @@ async def events(
     n = await study.studies.changed(study.name, -1, 0.0)
     last = n if begin is None else min(begin, n)
     try:
-        while not study.studies.is_closing and await request.app.state.tokens.holds(study.who):
-            if await study.studies.changed(study.name, last, LOOK_AGAIN) <= last:
-                continue
-            for row in await study.read(partial(Study.events_after, n=last)):
+        while not study.studies.is_closing:
+            n = await study.studies.changed(study.name, last, LOOK_AGAIN)
+            if not await request.app.state.tokens.holds(study.who):
+                return
+            for row in await study.read(partial(Study.events_after, n=last)) if n > last else ():
                 yield ServerSentEvent(raw_data=row.text, id=str(row.n))
                 last = row.n
     except (NoSuchStudy, CorruptLog):  # deleted meanwhile: the client comes again, and hears so

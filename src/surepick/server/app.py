@@ -6,27 +6,27 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, final
 
 import uvicorn
-from fastapi import Depends, FastAPI, HTTPException, Request, Response
+from fastapi import APIRouter, FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from surepick._version import __version__
 from surepick.errors import Conflict, InvalidInput, NoSuchStudy, StorageError, StudyExists, SurepickError
-from surepick.server import api
+from surepick.server import api, new_study, pages
 from surepick.server.studies import OpenStudies, TooBusy, to_json
-from surepick.server.tokens import Role, Tokens, check_origin, requires
+from surepick.server.tokens import Tokens, check_origin
 from surepick.study.storage import open_storage
 from surepick.study.storage.base import ServerStorage
 
 LOGGER = logging.getLogger("surepick.server")
+health = APIRouter()
 STATUS: dict[type[Exception], int] = {
     NoSuchStudy: 404,
     StudyExists: 409,
@@ -37,14 +37,17 @@ STATUS: dict[type[Exception], int] = {
     SurepickError: 422,
 }
 """By class of error; the first that fits."""
-HEADERS = {
-    "content-security-policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-    ),
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "same-origin",
-}
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = [
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+]
+"""Of every answer that has no others of these names."""
 SAFE = ("GET", "HEAD", "OPTIONS")
 MOST_ADDRESSES = 10_000
 """Addresses whose requests are counted; then counting begins anew."""
@@ -84,83 +87,48 @@ def create_app(settings: ServerSettings) -> FastAPI:
         yield
         await studies.close()
 
-    app = FastAPI(
-        title="surepick",
-        version=__version__,
-        description="Studies: find the best of many options from noisy, costly measurements, with a guarantee.",
-        openapi_url="/api/v1/openapi.json",
-        docs_url=None,
-        redoc_url=None,
-        lifespan=life,
-    )
-    app.state.settings, app.state.studies = settings, studies
-    app.state.tokens = Tokens(storage.tokens)
-    app.state.metrics = Metrics(studies)
-    app.add_middleware(Guard, settings=settings, metrics=app.state.metrics)
+    no_pages: Any = {"docs_url": None, "redoc_url": None}  # they load scripts from elsewhere
+    app = FastAPI(title="surepick", version=__version__, openapi_url="/api/v1/openapi.json", lifespan=life, **no_pages)
+    app.state.settings, app.state.studies, app.state.tokens = settings, studies, Tokens(storage.tokens)
+    app.state.registry = CollectorRegistry()
+    app.add_middleware(Guard, settings=settings, registry=app.state.registry)
     for error in (SurepickError, StarletteHTTPException, RequestValidationError):
         app.add_exception_handler(error, _answer_error)
-    app.include_router(api.router)
-    _add_health(app)
-    for module in ("pages", "new_study"):
-        if find_spec(f"surepick.server.{module}") is not None:
-            found = import_module(f"surepick.server.{module}")
-            app.include_router(found.router)
-            app.state.error_page = getattr(found, "error_page", getattr(app.state, "error_page", None))
+    for router in (api.router, health, pages.router, new_study.router):
+        app.include_router(router)
     return app
 
 
-def _add_health(app: FastAPI) -> None:
-    @app.get("/healthz")
-    async def healthz() -> dict[str, str]:
-        """Say that the process answers."""
-        return {"status": "ok"}
-
-    @app.get("/readyz", responses=api.problems(503))
-    def readyz(request: Request) -> dict[str, str]:
-        """Say that the storage answers."""
-        request.app.state.studies.storage.names()
-        return {"status": "ok"}
-
-    of_metrics: Any = {"response_class": PlainTextResponse, "responses": api.problems(401, 403)}
-
-    @app.get("/metrics", dependencies=[Depends(requires(Role.READ))], **of_metrics)
-    async def metrics(request: Request) -> Response:
-        """Return numbers about the server, for Prometheus."""
-        return PlainTextResponse(generate_latest(request.app.state.metrics.registry))
+# ---- health
 
 
-@final
-class Metrics:
-    """Numbers about a server, for Prometheus."""
+@health.get("/healthz")
+async def healthz() -> dict[str, str]:
+    """Say that the process answers."""
+    return {"status": "ok"}
 
-    def __init__(self, studies: OpenStudies) -> None:
-        self.registry = CollectorRegistry()
-        known = ["method", "route", "status"]
-        self.requests = Counter("surepick_requests", "Requests answered.", known, registry=self.registry)
-        self.seconds = Histogram("surepick_seconds", "Seconds until the answer.", ["route"], registry=self.registry)
-        waiting = Gauge("surepick_waiting", "Requests that wait to be written.", registry=self.registry)
-        waiting.set_function(lambda: studies.n_waiting)
-        listening = Gauge("surepick_listening", "Streams that are open.", registry=self.registry)
-        listening.set_function(lambda: studies.n_listening)
 
-    def count(self, scope: Scope, status: int, seconds: float) -> None:
-        """Count a request by its route, which contains no name."""
-        route = getattr(scope.get("route"), "path_format", "other")
-        self.requests.labels(scope["method"], route, status).inc()
-        self.seconds.labels(route).observe(seconds)
+@health.get("/readyz", responses=api.problems(503))
+def readyz(request: Request) -> dict[str, str]:
+    """Say that the storage answers."""
+    request.app.state.studies.storage.names()
+    return {"status": "ok"}
+
+
+@health.get("/metrics", response_class=PlainTextResponse, responses=api.problems(401, 403))
+async def metrics(request: Request, who: api.Reader) -> Response:
+    """Return numbers of requests and their times by route, for Prometheus; no study is named."""
+    return PlainTextResponse(generate_latest(request.app.state.registry))
 
 
 # ---- errors
 
 
-def problem(status: int, detail: str, *, kind: str = "", headers: Any = None) -> Response:
+def problem(status: int, detail: str, kind: str = "about:blank", headers: Any = None) -> Response:
     """Return an error as problem+json (RFC 9457)."""
-    title = HTTPStatus(status).phrase
-    body = {"type": f"urn:surepick:{kind}" if kind else "about:blank", "title": title, "status": status}
-    more = {"Retry-After": "1"} if status in (429, 503) else {}
-    return Response(
-        to_json({**body, "detail": detail}), status, {**more, **(headers or {})}, "application/problem+json"
-    )
+    body = {"type": kind, "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
+    again = {"Retry-After": "1"} if status in (429, 503) else {}
+    return Response(to_json(body), status, {**again, **(headers or {})}, "application/problem+json")
 
 
 async def _answer_error(request: Request, error: Exception) -> Response:
@@ -168,13 +136,13 @@ async def _answer_error(request: Request, error: Exception) -> Response:
     status, detail, headers = _said(error)
     address = request.app.state.studies.storage.address
     detail = detail.replace(f"in {address}", "on this server").replace(address, "this server")
-    page = getattr(request.app.state, "error_page", None)
-    if page is not None and not request.scope["path"].startswith(f"{request.scope['root_path']}/api/"):
-        answered: Response = await page(request, status, detail)
-        return answered
-    is_of_study = isinstance(error, SurepickError)
-    kind = type(error).__name__ if is_of_study else "InvalidInput" if status in (400, 422) else ""
-    return problem(status, detail, kind=kind, headers=headers)
+    path = request.scope["path"].removeprefix(request.scope["root_path"])
+    if not path.startswith("/api/") and path not in ("/readyz", "/metrics"):
+        return await pages.error_page(request, status, detail)
+    if isinstance(error, StarletteHTTPException):
+        return problem(status, detail, headers=headers)
+    kind = type(error) if isinstance(error, SurepickError) else InvalidInput
+    return problem(status, detail, f"urn:surepick:{kind.__name__}")
 
 
 def _said(error: Exception) -> tuple[int, str, Any]:
@@ -184,9 +152,8 @@ def _said(error: Exception) -> tuple[int, str, Any]:
             return error.status_code, str(error.detail), error.headers
         case RequestValidationError():
             first = error.errors()[0]
-            is_malformed = first["type"] == "json_invalid"
             place = ".".join(map(str, first["loc"]))
-            return 400 if is_malformed else 422, f"{place[:200]}: {first['msg'][:500]}.", None
+            return 400 if first["type"] == "json_invalid" else 422, f"{place[:200]}: {first['msg'][:500]}.", None
     return next(status for kind, status in STATUS.items() if isinstance(error, kind)), str(error), None
 
 
@@ -197,8 +164,10 @@ def _said(error: Exception) -> tuple[int, str, Any]:
 class Guard:
     """Checks every request before its route sees it, and adds headers to every answer."""
 
-    def __init__(self, app: ASGIApp, settings: ServerSettings, metrics: Metrics) -> None:
-        self.app, self.settings, self.metrics = app, settings, metrics
+    def __init__(self, app: ASGIApp, settings: ServerSettings, registry: CollectorRegistry) -> None:
+        self.app, self.settings = app, settings
+        of_request = ("method", "route", "status")
+        self._seconds = Histogram("surepick_request_seconds", "Seconds to answer.", of_request, registry=registry)
         self._second, self._counts = 0, dict[str, int]()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -214,9 +183,7 @@ class Guard:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 present = {name.lower() for name, _ in message["headers"]}
-                more = {**HEADERS, "cache-control": "no-store"}
-                fresh = [(name.encode(), text.encode()) for name, text in more.items() if name.encode() not in present]
-                message = {**message, "headers": [*message["headers"], *fresh]}
+                message["headers"] = [*message["headers"], *(one for one in HEADERS if one[0] not in present)]
             await send(message)
 
         try:
@@ -224,13 +191,16 @@ class Guard:
             await self.app(scope, receive, send_guarded)
         except HTTPException as error:
             await (await _answer_error(Request(scope, receive), error))(scope, receive, send_guarded)
+        except ClientDisconnect:
+            LOGGER.info("a client has gone before it had sent its request")
         except Exception:
             LOGGER.exception("%s failed", scope["method"])
             if status != 500:
                 raise  # the answer has begun
             await problem(500, "the server failed; its log says more.")(scope, receive, send_guarded)
         finally:
-            self.metrics.count(scope, status, time.perf_counter() - began)
+            route = getattr(scope.get("route"), "path_format", "other")  # with no name of a study in it
+            self._seconds.labels(scope["method"], route, status).observe(time.perf_counter() - began)
 
     def _route(self, scope: Scope) -> None:
         """Let routes see the path as it was sent, so that a name may have a slash; with the prefix, sent or not."""
@@ -251,10 +221,12 @@ class Guard:
         if body and path.startswith("/api/") and kind != "application/json":
             raise HTTPException(415, f"a body must be JSON, got {kind[:100]!r}; send Content-Type: application/json.")
 
-        async def received() -> Message:
-            return {"type": "http.request", "body": body, "more_body": False}
+        messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
-        return _then(received, request.receive)
+        async def received() -> Message:
+            return messages.pop() if messages else await request.receive()  # later, that the client has gone
+
+        return received
 
     async def _body(self, request: Request, longest: int) -> bytes:
         parts, length = list[bytes](), 0
@@ -277,20 +249,6 @@ class Guard:
             )
 
 
-def _then(first: Receive, rest: Receive) -> Receive:
-    """Receive one message, then the others: that the client has gone."""
-    is_first = True
-
-    async def receive() -> Message:
-        nonlocal is_first
-        if is_first:
-            is_first = False
-            return await first()
-        return await rest()
-
-    return receive
-
-
 @final
 class Server(uvicorn.Server):
     """A server that ends open streams when it stops, and so does not wait for them.
@@ -301,10 +259,10 @@ class Server(uvicorn.Server):
 
     def __init__(self, settings: ServerSettings) -> None:
         self.app = create_app(settings)
-        address: dict[str, Any] = {"host": settings.host, "port": settings.port}
-        # No access log: the address of a page has names of studies.
-        quiet: dict[str, Any] = {"access_log": False, "log_level": "warning", "server_header": False}
-        super().__init__(uvicorn.Config(self.app, **address, **quiet, timeout_graceful_shutdown=10))
+        # No access log: addresses have names of studies.
+        quiet: Any = {"access_log": False, "log_level": "warning", "server_header": False}
+        config = uvicorn.Config(self.app, settings.host, settings.port, **quiet, timeout_graceful_shutdown=10)
+        super().__init__(config)
 
     async def shutdown(self, sockets: Any = None) -> None:
         """Stop."""

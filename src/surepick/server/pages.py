@@ -22,7 +22,7 @@ from surepick._texts import counted
 from surepick._version import __version__
 from surepick.errors import InvalidInput, SurepickError
 from surepick.reporting import study_view
-from surepick.reporting.study_words import failed_words, told_words, typed_number
+from surepick.reporting.study_words import MISTYPED, failed_words, told_words, typed_number
 from surepick.server.api import STUDY, StudyAccess, ToRead, ToTell
 from surepick.server.studies import OpenStudies
 from surepick.server.tokens import Identity, Role, clear_cookie, requires, set_cookie
@@ -218,8 +218,9 @@ async def _show(
     message, question = "", None
     if visit.did in ACTIONS and visit.id is not None:
         message, question = await study.read(partial(_said, visit.did, visit.id))
+    said = {"message": message, "question": question, "mistyped": MISTYPED}
     # By its key a value that is sent twice counts once.
-    values = {"view": view, "visit": visit, "message": message, "question": question, "key": secrets.token_hex(8)}
+    values = {"view": view, "visit": visit, **said, "key": secrets.token_hex(8)}
     return page(request, template, who=study.who, status=status, **values)
 
 

@@ -18,7 +18,6 @@ MOST_ROWS = 10_000
 
 Line = Annotated[str, StringConstraints(max_length=1_000)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_NAME)]
-Worker = Annotated[str | None, Field(max_length=200, description="Who measures; default: the label of the token.")]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1, le=MOST_ROWS)]
 Whole = Annotated[int, Field(ge=-(2**53), le=2**53)]
@@ -91,7 +90,13 @@ Arms = Table | VectorArms
 # ---- requests
 
 
-class NewStudy(Body):
+class Request(Body):
+    """A request that is named in the log."""
+
+    worker: Annotated[str | None, Field(max_length=200, description="Who; default: the label of the token.")] = None
+
+
+class NewStudy(Request):
     """A study to create."""
 
     name: Name
@@ -100,30 +105,26 @@ class NewStudy(Body):
     options: Options = {}
     lease: Lease = "1d"
     load_if_exists: bool = Field(default=False, description="Go on with a study of equal arms and options.")
-    worker: Worker = None
 
 
-class AskFor(Body):
+class AskFor(Request):
     """Measurements to ask for."""
 
     n: Count = 1
-    worker: Worker = None
     lease: Lease = OWN_LEASE
 
 
-class ResultOfAsk(Body):
+class ResultOfAsk(Request):
     """The value that an ask has given, or several in the order of measuring."""
 
     value: Finite | bool | None = None
     values: Annotated[list[Finite | bool], Field(min_length=1, max_length=MOST_ROWS)] | None = None
-    worker: Worker = None
 
 
-class Failure(Body):
+class Failure(Request):
     """Why an ask has no value."""
 
     reason: Line = ""
-    worker: Worker = None
 
 
 class ArmValue(Body):
@@ -133,32 +134,29 @@ class ArmValue(Body):
     value: Finite | bool
 
 
-class Results(Body):
+class Results(Request):
     """Results without asks: one, or a list in the order of measuring, taken in as a whole or not at all."""
 
     results: Annotated[list[ArmValue], Field(min_length=1, max_length=MOST_ROWS)]
     earlier: bool | None = Field(
         default=None, description="Whether these are earlier results, which guide and are no evidence; lists always."
     )
-    worker: Worker = None
 
 
-class Change(Body):
+class Change(Request):
     """Why a measurement is voided, corrected or restored; and the right value, to correct it."""
 
     reason: Line
     value: Finite | bool | None = None
-    worker: Worker = None
 
 
-class AuditFor(Body):
+class AuditFor(Request):
     """Check pulls of the model."""
 
     n: Count | Literal["auto"] = "auto"
-    worker: Worker = None
 
 
-class Reopening(Body):
+class Reopening(Request):
     """What changes in a study, and why."""
 
     reason: Line
@@ -168,99 +166,36 @@ class Reopening(Body):
     retire: list[Arm] = []
     keep_evidence: bool = True
     changes: Options = {}
-    worker: Worker = None
 
 
 # ---- answers
 
 
-class Answer(BaseModel):
-    """An answer; later versions may add fields."""
-
-    model_config = ConfigDict(json_schema_serialization_defaults_required=True)
-
-
-class Problem(Answer):
-    """An error (RFC 9457); `detail` says what was needed, what came, and what to do."""
-
-    type: str
-    title: str
-    status: int
-    detail: str
+def _answer(title: str, doc: str, /, **fields: Any) -> Any:
+    """Return the schema of an answer; later versions may add fields."""
+    required: Any = {field: (kind, ...) for field, kind in fields.items()}
+    return create_model(title, __doc__=doc, **required)
 
 
-class Head(Answer):
-    """The last event of a log."""
-
-    n: int
-    hash: str
+def _list(kind: Any) -> Any:
+    return list[kind]
 
 
-def _nullable(kind: Any) -> Any:
-    return kind | None if kind is float else kind
+_of_status: Any = {name: float | None if kind is float else kind for name, kind in Status.__annotations__.items()}
+_of_status.pop("find_outlook")
+_of_status |= {**dict.fromkeys(OF_OUTLOOK, float | None), "in_question": list[str]}
+_of_measurement = {**dict.fromkeys(OF_MEASUREMENT, Any), "id": int, "value": float | None}
 
-
-_of_study: Any = {name: (_nullable(kind), ...) for name, kind in Status.__annotations__.items()}
-_of_study |= dict.fromkeys(OF_OUTLOOK, (float | None, ...)) | {"in_question": (list[str], ...), "head": (Head, ...)}
-_of_study.pop("find_outlook")
-StudyRecord = create_model("StudyRecord", __base__=Answer, **_of_study)
-StudyRecord.__doc__ = "A study, under the names of `surepick status --format json`, and its last event."
-_of_list: Any = dict.fromkeys(("name", *OF_LIST, "created_at"), (Any, ...))
-ListedStudy = create_model("ListedStudy", __base__=Answer, **_of_list)
-ListedStudy.__doc__ = "A study in a list."
-
-
-class StudyPage(Answer):
-    """Some of the studies, sorted by name."""
-
-    studies: list[ListedStudy]  # type: ignore[valid-type]
-    next: str | None
-    """The value of `after` for the next page; null: this is the last."""
-
-
-class Asks(Answer):
-    """Open asks."""
-
-    asks: list[StudyAsk]
-
-
-_of_measurement: Any = dict.fromkeys(OF_MEASUREMENT, (Any, ...)) | {"id": (int, ...), "value": (float | None, ...)}
-MeasurementRecord = create_model("MeasurementRecord", __base__=Answer, **_of_measurement)
-MeasurementRecord.__doc__ = "A measurement, under the names of `surepick measurements --format json`."
-
-
-class Told(Answer):
-    """What was recorded, and remarks about it: a value may look mistyped."""
-
-    measurements: list[MeasurementRecord]  # type: ignore[valid-type]
-    remarks: list[str] = []
-
-
-class MeasurementPage(Answer):
-    """Some of the measurements, by number."""
-
-    measurements: list[MeasurementRecord]  # type: ignore[valid-type]
-    next: int | None
-    """The value of `after` for the next page; null: this is the last."""
-
-
-class Planned(Answer):
-    """Check pulls that were planned."""
-
-    n: int
-
-
-class LogRow(Answer):
-    """An event: its number, its text, and the hash that chains it to the events before."""
-
-    n: int
-    text: str
-    hash: str
-
-
-class LogPage(Answer):
-    """Some events of a log."""
-
-    rows: list[LogRow]
-    next: int | None
-    """The value of `after` for the next page; null: this is the last."""
+# `next`: the value of `after` for the next page; null: this is the last one.
+Problem = _answer("Problem", "An error (RFC 9457).", type=str, title=str, status=int, detail=str)
+Head = _answer("Head", "The last event of a log.", n=int, hash=str)
+StudyRecord = _answer("StudyRecord", "A study, as `surepick status --format json` has it.", **_of_status, head=Head)
+ListedStudy = _answer("ListedStudy", "A study in a list.", **dict.fromkeys(("name", *OF_LIST, "created_at"), Any))
+StudyPage = _answer("StudyPage", "Studies, sorted by name.", studies=_list(ListedStudy), next=str | None)
+Asks = _answer("Asks", "Open asks.", asks=list[StudyAsk])
+Measured = _answer("Measured", "A measurement, as `surepick measurements --format json` has it.", **_of_measurement)
+Told = _answer("Told", "What was recorded, and questions about it.", measurements=_list(Measured), remarks=list[str])
+MeasurementPage = _answer("MeasurementPage", "Measurements.", measurements=_list(Measured), next=int | None)
+Planned = _answer("Planned", "Check pulls that were planned.", n=int)
+LogRow = _answer("LogRow", "An event: its number, its text, and the hash of the chain.", n=int, text=str, hash=str)
+LogPage = _answer("LogPage", "Events of the log.", rows=_list(LogRow), next=int | None)

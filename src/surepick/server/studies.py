@@ -7,7 +7,6 @@ thousands of results a second.
 
 import asyncio
 import json
-import math
 import threading
 import time
 from collections import OrderedDict, deque
@@ -19,6 +18,7 @@ from typing import Any, TypeVar, final
 
 from anyio import to_thread
 
+from surepick._texts import plain_data
 from surepick.errors import CorruptLog, NoSuchStudy, SurepickError
 from surepick.study.storage import Storage
 from surepick.study.study import Study
@@ -74,16 +74,6 @@ class OpenStudies:
         self._open = OrderedDict[str, _OpenStudy]()
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
-
-    @property
-    def n_waiting(self) -> int:
-        """Requests that wait to be written."""
-        return sum(len(one.waiting) for one in self._open.values())
-
-    @property
-    def n_listening(self) -> int:
-        """Streams that wait for changes."""
-        return sum(one.n_listeners for one in self._open.values())
 
     # ---- life
 
@@ -243,8 +233,9 @@ class OpenStudies:
 
     def wake(self, name: str) -> None:
         """Wake all that wait for a change of a study, or of all studies for "" as the name."""
-        for one in self._open.values() if name == "" else filter(None, [self._open.get(name)]):
-            one.wake()
+        for known, one in list(self._open.items()):
+            if name in ("", known):
+                one.wake()
 
 
 def _together(study: Study, calls: list[Callable[[], Any]]) -> list[Any]:
@@ -265,19 +256,5 @@ def _settle(future: asyncio.Future[Any], outcome: Any) -> None:
 
 def to_json(value: Any) -> bytes:
     """Return JSON in which numbers that are not finite are null."""
-    try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    except ValueError:
-        text = json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(plain_data(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.encode(errors="backslashreplace")
-
-
-def _finite(value: Any) -> Any:
-    match value:
-        case dict():
-            return {key: _finite(one) for key, one in value.items()}
-        case list() | tuple():
-            return [_finite(one) for one in value]
-        case float() if not math.isfinite(value):
-            return None
-    return value

@@ -98,10 +98,10 @@ class HttpStorage:
         """Delete a study and its events for good."""
         self.client.of(name).delete()
 
-    def read(self, name: str, after: int = 0) -> list[Row]:
-        """Return the rows of a study after number `after`."""
+    def read(self, name: str, after: int = 0, limit: int | None = None) -> list[Row]:
+        """Return the rows of a study after number `after`, at most `limit`."""
         try:
-            return [Row(one["n"], one["text"], one["hash"]) for one in self.client.of(name).rows(after)]
+            return [Row(one["n"], one["text"], one["hash"]) for one in self.client.of(name).rows(after)[:limit]]
         except NoSuchStudy:
             raise
         except InvalidInput as error:

@@ -618,13 +618,13 @@ class Study:
         """Return the log as it is kept: texts and hashes."""
         return self.events_after(0)
 
-    def events_after(self, n: int) -> list[Row]:
-        """Return the log after event n, as it is kept.
+    def events_after(self, n: int, limit: int | None = None) -> list[Row]:
+        """Return the log after event n, as it is kept; at most `limit` events, unless that is None.
 
         Raises:
             CorruptLog: the log has fewer than n events.
         """
-        return self.storage.read(self.name, n)
+        return self.storage.read(self.name, n, limit)
 
     @property
     def head(self) -> tuple[int, str]:

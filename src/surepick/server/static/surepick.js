@@ -108,7 +108,7 @@ async function refresh() {
   const before = nSent;
   try {
     const response = await fetch(live.dataset.live + location.search);
-    if (response.status === 401) location.reload();
+    if ([401, 404].includes(response.status)) location.reload(); // signed out, or the study is gone
     const fresh = parsed(await response.text()).body;
     if (before !== nSent) isStale = true;
     else if (response.ok) morphChildren(live, fresh);
@@ -148,7 +148,7 @@ function follow() {
 function tryAgain() {
   if (document.hidden) return;
   follow();
-  refresh(); // finds out if the token no longer holds
+  refresh(); // finds out if the token no longer holds, or the study is gone
 }
 
 /** Put the focus where the work goes on, if its element is gone. */

@@ -134,8 +134,8 @@ class Storage(Protocol):
     def delete(self, name: str) -> None:
         """Delete a study and its events for good, once its writer has finished."""
 
-    def read(self, name: str, after: int = 0) -> list[Row]:
-        """Return the rows of a study after number `after`, as of one moment.
+    def read(self, name: str, after: int = 0, limit: int | None = None) -> list[Row]:
+        """Return the rows of a study after number `after`, as of one moment; at most `limit`, unless that is None.
 
         Raises:
             NoSuchStudy: with the nearest name.

@@ -94,9 +94,9 @@ class MemoryStorage:
             self._log(name)
             del self._logs[name]
 
-    def read(self, name: str, after: int = 0) -> list[Row]:
-        """Return the rows of a study after number `after`."""
-        return _after(name, self._log(name).rows, after)
+    def read(self, name: str, after: int = 0, limit: int | None = None) -> list[Row]:
+        """Return the rows of a study after number `after`, at most `limit`."""
+        return _after(name, self._log(name).rows, after, limit)
 
     @contextmanager
     def writing(self, name: str) -> Iterator["_MemoryWriter"]:
@@ -171,7 +171,8 @@ class _MemoryWriter:
         self.new += rows
 
 
-def _after(name: str, rows: list[Row], after: int) -> list[Row]:
+def _after(name: str, rows: list[Row], after: int, limit: int | None = None) -> list[Row]:
     if after > len(rows):
         raise log_is_short(name, len(rows), after)
-    return rows[max(after, 0) :]
+    first = max(after, 0)
+    return rows[first : None if limit is None else first + limit]

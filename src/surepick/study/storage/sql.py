@@ -77,6 +77,7 @@ _SUMMARIES = (
     " JOIN events AS last ON last.study = studies.id"
     " AND last.n = (SELECT max(n) FROM events WHERE study = studies.id)"
 )
+_ALL = 2**62
 _ID = "(SELECT id FROM studies WHERE name = :name)"
 
 STATEMENTS = {
@@ -84,7 +85,7 @@ STATEMENTS = {
     "summaries": _SUMMARIES.format("kept.n, kept.hash, kept.text") + " LEFT JOIN summaries AS kept ON kept.study = id",
     "summaries of revision 1": _SUMMARIES.format("NULL, NULL, NULL"),
     "length": f"SELECT max(n) FROM events WHERE study = {_ID}",  # noqa: S608 (our own text)
-    "read": _ROWS.format(_ID),
+    "read": f"{_ROWS.format(_ID)} LIMIT :limit",
     "read claimed": _ROWS.format(":study"),
     "end": "SELECT n, hash FROM events WHERE study = :study ORDER BY n DESC LIMIT 1",
     "add study": "INSERT INTO studies (name) VALUES (:name)",
@@ -302,11 +303,12 @@ class SqlStorage:
         with self._transaction(f"delete study {name!r} in", name) as writer:
             writer.delete()
 
-    def read(self, name: str, after: int = 0) -> list[Row]:
-        """Return the rows of a study after number `after`."""
+    def read(self, name: str, after: int = 0, limit: int | None = None) -> list[Row]:
+        """Return the rows of a study after number `after`, at most `limit`."""
         check_name(name)
         after = max(after, 0)
-        rows = self._query(f"read study {name!r} in", "read", name=name, after=after)
+        most = _ALL if limit is None else limit + (after > 0)
+        rows = self._query(f"read study {name!r} in", "read", name=name, after=after, limit=most)
         if not rows:
             raise log_is_short(name, self.n_events(name), after)
         return list(map(Row._make, rows[1:] if after else rows))
