@@ -20,12 +20,14 @@ def test_every_module_opens_with_its_purpose() -> None:
 
 def test_every_public_name_is_in_the_reference() -> None:
     """What surepick exports is documented; errors and problems as whole modules."""
-    page = (ROOT / "docs" / "api.md").read_text("utf-8")
+    page = "\n".join(path.read_text("utf-8") for path in (ROOT / "docs" / "api").glob("*.md"))
     exported = set(surepick.__all__)
     assert {"identify", "FiniteArms", "simulate", "problems"} <= exported
     own = {name for name in exported if not hasattr(surepick.errors, name)} - {"__version__", "problems"}
     assert [name for name in sorted(own) if not re.search(rf":: surepick\.{name}$", page, re.MULTILINE)] == []
     assert {"surepick.errors", "surepick.simulation.problems"} <= set(re.findall(r"automodule:: (\S+)", page))
+    classes = {type(surepick.algorithms.as_algorithm(name, {})[0]).__name__ for name in surepick.algorithms.names()}
+    assert classes <= set(re.findall(r":: surepick\.algorithms\.\w+\.(\w+)$", page, re.MULTILINE))
 
 
 def test_formulas_are_made_of_mathml() -> None:
@@ -51,7 +53,9 @@ def test_pages(tmp_path: Path) -> None:
     shown = re.findall(r'<img class="only-(?:light|dark)" src="([^"]*)"', "".join(pages.values()))
     assert len(shown) >= 14
     assert [path for path in shown if not (tmp_path / path).is_file()] == []
-    assert 'id="surepick.identify"' in pages["api"]
+    assert 'aria-level="2"><span class="caption-text">Tutorials' in pages["index"]
+    assert [name for name, page in pages.items() if re.search(r'role="heading">|<pre>', page)] == []
+    assert 'id="surepick.identify"' in (tmp_path / "api" / "identify.html").read_text("utf-8")
     assert purposes()["surepick.arms.base"] in pages["api"]
 
 
