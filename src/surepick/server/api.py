@@ -21,9 +21,10 @@ from surepick.arms.registry import read_arms
 from surepick.errors import CorruptLog, InvalidInput, NoSuchStudy
 from surepick.server import schemas
 from surepick.server.studies import OpenStudies, to_json
-from surepick.server.tokens import Identity, Role, requires
+from surepick.server.tokens import Identity, requires
 from surepick.study.admin import create_study
 from surepick.study.study import Study
+from surepick.study.tokens import Role
 from surepick.study.views import ask_record, measurement_record
 
 T = TypeVar("T")

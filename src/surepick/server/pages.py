@@ -25,9 +25,10 @@ from surepick.reporting import study_view
 from surepick.reporting.study_words import MISTYPED, failed_words, told_words, typed_number
 from surepick.server.api import STUDY, StudyAccess, ToRead, ToTell
 from surepick.server.studies import OpenStudies
-from surepick.server.tokens import Identity, Role, clear_cookie, requires, set_cookie
+from surepick.server.tokens import A_YEAR, COOKIE, Identity, check_role, cookie_options, requires
 from surepick.study.state import State
 from surepick.study.study import Study
+from surepick.study.tokens import Role
 
 router = APIRouter(include_in_schema=False)
 STATIC = {
@@ -67,7 +68,7 @@ def _environment() -> Environment:
 def page(request: Request, template: str, *, who: Identity | None, status: int = 200, **values: Any) -> Response:
     """Return a page from a template. `base` is the prefix of addresses, `may` says which roles the visitor has."""
     base = request.app.state.settings.root_path
-    may = {role.word: who is not None and who.role >= role for role in Role}
+    may = {role: who is not None and who.role.includes(role) for role in Role}
     text = _environment().get_template(template).render(base=base, who=who, may=may, version=__version__, **values)
     return HTMLResponse(text, status)
 
@@ -110,7 +111,7 @@ async def sign_in(request: Request) -> Response:
         return page(request, "sign_in.html", who=None, status=401, back=back, problem=error.detail)
     is_own = back.startswith(f"{base}/") and not back.startswith(("//", "/\\"))
     response = RedirectResponse(back if is_own else f"{base}/", 303)
-    set_cookie(request, response, secret)
+    response.set_cookie(COOKIE, secret, max_age=A_YEAR, **cookie_options(request))
     return response
 
 
@@ -118,7 +119,7 @@ async def sign_in(request: Request) -> Response:
 async def sign_out(request: Request) -> Response:
     """Forget the token."""
     response = RedirectResponse(f"{request.app.state.settings.root_path}/sign-in", 303)
-    clear_cookie(request, response)
+    response.delete_cookie(COOKIE, **cookie_options(request))
     return response
 
 
@@ -367,8 +368,7 @@ async def act(request: Request, study: ToTell) -> Response:
     action = ACTIONS.get(fields.get("action", ""))
     if action is None:
         raise InvalidInput("the form says no action; open the page again.")
-    if who.role < action.role:
-        raise HTTPException(403, f"this needs a token of the role {action.role.word}, got one of {who.role.word}.")
+    check_role(who, action.role)
     form = Form(fields, visit.worker)
     try:
         number = await study.write(lambda found: action.run(found, form), grouped=action.grouped)
