@@ -40,6 +40,11 @@ class Case:
     has_levels: bool = False
     limit: int = 1_000_000
 
+    @property
+    def needs_no_model(self) -> bool:
+        """Whether surepick is run without the linear model."""
+        return self.options.get("model") == "unstructured"
+
     def is_wrong(self, answer: int) -> bool:
         """Whether an answer loses too much."""
         return bool(self.means.max() - self.means[answer] > self.epsilon)

@@ -10,7 +10,8 @@ from docutils import nodes
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]  # the package of this folder, whatever is installed
 
-from docs.parts import mathml, misfit_picture, module_table, picture  # noqa: E402
+from docs.parts import anchored, mathml, module_table  # noqa: E402
+from docs.pictures import html, sheets, themed  # noqa: E402
 from surepick._version import __version__  # noqa: E402
 
 project = "surepick"
@@ -20,16 +21,17 @@ version = release = __version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 myst_enable_extensions = ["dollarmath", "deflist", "substitution"]
-myst_substitutions = {"modules": module_table(), "picture": picture(), "misfit_picture": misfit_picture()}
+myst_substitutions = {"modules": module_table(), "picture": themed(html("rivals", sheets()["rivals"].alt))}
 myst_heading_anchors = 3
 nitpicky = True
 # Annotations name types of NumPy and of our own that have no page.
 nitpick_ignore_regex = [("py:.*", ".*")]
 
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+python_maximum_signature_line_length = 80
 default_role = "literal"  # docstrings put code into single backticks
-add_module_names = False
 
 exclude_patterns = ["_build"]
 html_theme = "furo"
@@ -58,7 +60,24 @@ def before_napoleon(_app: Any, what: str, _name: str, _object: Any, _options: An
         lines.insert(0, "")
 
 
+def make_accessible(_app: Any, _page: str, _template: str, context: dict[str, Any], _tree: Any) -> None:
+    """Give captions of the navigation the level of their heading, and let the keyboard scroll code and tables."""
+    for part, was, better in (
+        ("furo_navigation_tree", 'role="heading"', 'role="heading" aria-level="2"'),
+        ("body", "<pre>", '<pre tabindex="0">'),
+        ("body", '<div class="table-wrapper', '<div tabindex="0" class="table-wrapper'),
+    ):
+        context[part] = context.get(part, "").replace(was, better)
+
+
+def before_parsing(_app: Any, _name: str, source: list[str]) -> None:
+    """Let pictures follow the switch between light and dark, and links find anchors."""
+    source[0] = anchored(themed(source[0]))
+
+
 def setup(app: Any) -> None:
-    """Tell Sphinx about both."""
+    """Tell Sphinx about all of these."""
+    app.connect("source-read", before_parsing)
+    app.connect("html-page-context", make_accessible, priority=900)  # after the theme has made the navigation
     app.connect("autodoc-process-docstring", before_napoleon, priority=400)
     app.add_html_math_renderer("mathml", (visit_math, None), (visit_displaymath, None))

@@ -94,7 +94,7 @@ def require(*, holds: bool, otherwise: str, code: int = DISAGREES) -> None:
         raise Refusal(code, otherwise)
 
 
-# ---- rounded readings (Theorem 33)
+# ---- rounded readings (Theorem 24)
 
 
 def grid_step(readings: Array) -> float:
@@ -203,7 +203,7 @@ class Bets:
         """Return the least log wealth against an arm that differs from the leader."""
         return float(self.L[self.same != self.same[leader]].min())
 
-    # Theorem 24
+    # Theorem 6
 
     def start(self, X: Array, r: Array) -> int:
         """Set the wealth by results from before the first block: the mean over five ways to split them."""
@@ -252,7 +252,7 @@ class Bets:
         gammas = math.lgamma(c) - math.lgamma(a) + a * math.log(a) + c
         return float(gammas + c * math.log(w / c) - a * w - price)
 
-    # Theorem 3; for unknown noise Theorem 19
+    # Theorem 3; for unknown noise Theorem 23
 
     def settle(self, past_X: Array, past_r: Array, X: Array, r: Array) -> int | None:
         """Settle the bets on a block, which the past fixed; return the leader by the past, None without bets."""
@@ -394,7 +394,7 @@ class Era(NamedTuple):
     retired: set[int]
     has_joined: bool
     is_kept: bool
-    """Whether the event says that the evidence of the era before counts here (Theorem 34)."""
+    """Whether the event says that the evidence of the era before counts here (Theorem 9)."""
     has_open: bool
     """Whether asks were open when it began."""
     n_before: int
@@ -540,7 +540,7 @@ class Study:
         self._settle()
 
     def _change(self, event: Event) -> None:
-        """Void, correct or restore a result, and settle all bets again (Theorem 23)."""
+        """Void, correct or restore a result, and settle all bets again (Theorem 7)."""
         number, kind = event["measurement"], event["kind"]
         one = self.measurements[number - 1]
         require(
@@ -607,7 +607,7 @@ class Study:
             self.found |= {"best": [leader], "evidence": evidence}
 
     def _settle(self, *, is_over: bool = False) -> None:
-        """Settle blocks in order, each once it is complete, until there is a verdict (Theorem 18).
+        """Settle blocks in order, each once it is complete, until there is a verdict (Theorem 4).
 
         Results from before the first block count once the block opens, or the era is over.
         """

@@ -1,13 +1,16 @@
 """The methods that surepick is compared with do what is said of them: otherwise the comparison is worth nothing."""
 
+import json
+import re
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from benchmarks import rival_methods, rivals
-from benchmarks.rival_cases import Case, case_of, synthetic
+from benchmarks.rival_cases import CASES, Case, case_of, synthetic
 from surepick.simulation.problems import unit_basis
 
 STOPPERS = {name: method for name, (method, _) in rivals.RIVALS.items()}
@@ -71,6 +74,45 @@ def test_every_outcome_is_told_apart(capsys: pytest.CaptureFixture[str]) -> None
     both, neither = capsys.readouterr().out.splitlines()
     assert both == "| both | 5 | 1; 2 of 2 | none |"
     assert neither == "| neither | 6 +-1 | 0 of 2, no answer 1, withdrawn 1 | some |"
+
+
+def test_the_model_check_costs_pulls_that_count() -> None:
+    """The same run with the check has pulled more, and a model that does not fit is found out."""
+    n_pulls, outcome = rivals.outcome(("questionnaire", rivals.CHECKED, 0), 0)
+    assert outcome == rivals.RIGHT
+    assert n_pulls > rivals.outcome(("questionnaire", rivals.OURS, 0), 0)[0]
+
+
+def test_figures_are_kept_by_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file has date, command, seed, runs, means and standard errors; a case that is run again keeps the others."""
+    monkeypatch.setattr(rivals, "RESULTS", tmp_path / "results" / "rivals.json")
+    for name in ("questionnaire", "field trial", "questionnaire"):
+        rows = [rivals.row("both", np.array([5.0, 7.0]), np.array([[rivals.RIGHT, rivals.WRONG]]), "none")]
+        rivals.keep(name, rows, f"python -m benchmarks.rivals 2 0 {name}")
+    known = json.loads(rivals.RESULTS.read_text("utf-8"))
+    assert list(known) == ["field trial", "questionnaire"]
+    (row,) = known["field trial"].pop("rows")
+    assert (row["runs"], row["pulls"], row["standard error"], row["wrong"]) == (2, 6.0, 1.0, [1])
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", known["field trial"].pop("date"))
+    command = "python -m benchmarks.rivals 2 0 field trial"
+    assert known["field trial"] == {"command": command, "seed": 6100, "delta": 0.05}
+
+
+def test_the_kept_figures_are_whole() -> None:
+    """Every case is there, with surepick, with its check where there is a model to test, and with the rivals."""
+    known = json.loads(rivals.RESULTS.read_text("utf-8"))
+    assert set(known) == set(CASES)
+    for name, case in known.items():
+        methods = {row["method"] for row in case["rows"]}
+        assert set(rivals.RIVALS) <= methods
+        assert (rivals.OURS in methods) == (name != "clicks")
+        assert (rivals.CHECKED in methods) == (name not in ("clicks", "unit basis 1, .75, .., 0"))
+
+
+def test_an_unknown_case_is_refused_before_anything_runs() -> None:
+    """The message names the cases that there are."""
+    with pytest.raises(SystemExit, match="no case named survey; there are: field trial, questionnaire"):
+        rivals.main("survey")
 
 
 def test_surepick_runs_on_a_case_as_in_its_example() -> None:

@@ -1,4 +1,4 @@
-"""Changing one's mind: what a reopened study keeps as evidence, and that it says so before (guarantee, Theorem 34)."""
+"""Changing one's mind: what a reopened study keeps as evidence, and that it says so before (guarantee, Theorem 9)."""
 
 import json
 from pathlib import Path

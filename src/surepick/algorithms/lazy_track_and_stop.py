@@ -5,9 +5,10 @@
     stopping        betting by default; the paper's rule (section 3.4) and others by name
     recommendation  the leader when the rule stops
 
-Departures from the printed algorithm, each an option: the first design is G-optimal and a tenth of it stays mixed in
-(a design computed from d noisy rewards can get stuck on one arm for thousands of pulls; FULL_SHARE has more); the
-schedule grows by 1.15 instead of 2; A0 by pivoted QR instead of at random; exploration in whitened coordinates.
+Departures from the printed algorithm, each an option: the first design is G-optimal and a share of it, `g_mix`, stays
+mixed in (a design computed from d noisy rewards can get stuck on one arm for thousands of pulls; FULL_SHARE has more);
+the schedule grows by 1.08, under other rules than betting by 1.15, instead of 2; A0 by pivoted QR instead of at random;
+exploration in whitened coordinates.
 `variant="paper"` undoes all but the first: it too starts from the G-optimal design, since the paper does not say with
 which. Errata of the paper are noted in `sampling.tracking` and `core.thresholds`.
 """
@@ -74,8 +75,8 @@ class LazyTrackAndStop(Options):
         regularizer: V (d, d) of the evidence rule in the user's coordinates, default the G-optimal information.
         exploration_set: A0 by pivoted QR of the whitened arms, or at random.
         exploration: factor of the floor f(t) on the smallest eigenvalue; 0 switches it off.
-        g_mix: share of the G-optimal design mixed into every design; default a tenth, which decays as 1/sqrt(t) once
-            t > 200 d, except under the betting rule.
+        g_mix: share of the G-optimal design mixed into every design; default 0.05 under the betting rule, else 0.1,
+            which decays as 1/sqrt(t) once t > 200 d under rules that pay for the determinant.
         elimination: default on if the rule keeps refuted candidates, except in the paper variant.
         design: on a set of vectors, see `rounds.Rounds`.
 

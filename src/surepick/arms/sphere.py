@@ -227,7 +227,7 @@ def printed_rule(
     With zeta = log(2 det(A + I)^(1/2)/delta_t) and epsilon_t = epsilon/(1 + epsilon/sqrt(L)),
     L = 4 noise_std^2 log(4 ceil(t/d)/delta_t), it asks for Z >= 2 noise_std^2 zeta over the arms that lose at least
     epsilon_t, and for lambda_min(A) >= max(1, 4 noise_std^2 zeta (epsilon_t/(epsilon - epsilon_t))^2 / |theta|^2).
-    Proved, for t >= d and any sampling (`docs/guarantee.md`, Theorem 16), but the second condition takes of the order
+    Proved, for t >= d and any sampling (`docs/guarantee.md`, Theorem 22), but the second condition takes of the order
     of log(1/delta)^2 pulls, thousands of times what `Sphere.confusion` needs, so the theorem on its sample complexity
     does not hold for it.
 

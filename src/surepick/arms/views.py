@@ -9,7 +9,7 @@ A = n I after n pulls of the G-optimal design. The arms are not copied: the view
 instead of the rows.
 
 **Scaled rows.** Measuring x with standard deviation s is as informative as measuring x/s with standard deviation 1
-(docs/guarantee.md, Theorem 27). Only measured rows are scaled, never compared ones.
+(docs/guarantee.md, Theorem 25). Only measured rows are scaled, never compared ones.
 
 **Loss bounds.** `largest_loss_bound` finds the rival to which the leader may lose most, in one pass. Whitened
 coordinates, in which V = I; A (d, d) the information; y = leader - rival, gap = theta'y, q1 = y'A^-1 y,
@@ -377,7 +377,7 @@ class Task:
         return self.candidates
 
     def priced(self, arms: ArmSet) -> ArmSet:
-        """Return the arms as designs see them: rows per unit of cost (docs/guarantee.md, Theorem 29)."""
+        """Return the arms as designs see them: rows per unit of cost (docs/guarantee.md, Theorem 28)."""
         return arms if self.costs is None else divided(arms, np.sqrt(self.costs))
 
     @cached_property

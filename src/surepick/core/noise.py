@@ -34,7 +34,7 @@ noise N(0, sigma^2) around m the mean of the rounded reading is m plus a Fourier
 0.05 h at sigma = 0.3 h and 1e-9 h at sigma = h. Readings contradict sigma if they contradict the noise_std s with
 s^2 = max(0.28 h^2, sigma^2 + 0.1 h^2): with it the moments E exp((1 - 1/r_k) (r - m)^2/(2 s^2)) <= sqrt(r_k) of the
 proof above hold for the distances of rounded readings from m, whatever m and sigma are. The smallest sigma that is not
-contradicted gives a b that bounds the bias of every reading (docs/guarantee.md, Theorem 33). Readings of an arm that
+contradicted gives a b that bounds the bias of every reading (docs/guarantee.md, Theorem 24). Readings of an arm that
 repeat each other to the last digit although their scatter around the fit is far above h are no measurements of their
 own: a cache answers, or the noise is often exactly 0.
 

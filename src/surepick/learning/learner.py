@@ -220,7 +220,7 @@ class Learner:
 
         Valid if the choice of void and corrected results does not depend on the noise of their own block or of later
         blocks. Never void a result because of its value, of another value of its block, or of later results: dropping
-        outliers gives wrong answers more often than delta. (docs/guarantee.md, Theorem 23.)
+        outliers gives wrong answers more often than delta. (docs/guarantee.md, Theorem 7.)
 
         Args:
             n: number of the measurement, from 0 in the order of telling (`history.numbers`). Void ones keep theirs.

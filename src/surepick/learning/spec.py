@@ -143,7 +143,7 @@ class Spec:
             intervals then, which would count them; rules that count every result, such as evidence, refuse them.
             "evidence": they count. Say so only if arms, candidates and every option were fixed before the first of
             these results was seen; each arm was chosen from results before it; none is left out; in the order of
-            measuring (docs/guarantee.md, Theorem 24). The betting rule then starts its bets from their evidence, if all
+            measuring (docs/guarantee.md, Theorem 6). The betting rule then starts its bets from their evidence, if all
             arms take turns in them (sorted by arm they save little).
         own: options of the algorithm, where it is given by name.
     """

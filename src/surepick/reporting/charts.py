@@ -23,6 +23,8 @@ HEIGHT, TOP, BOTTOM = 250, 26, 206
 """Height of a chart with two axes, and the pixels between which its values lie; names of the axes are outside."""
 RIGHT, LETTER = 98.0, 2.0
 """Percents of the width: the right end of a plot, and one letter on a phone."""
+HUGE = 1e200
+"""Values above this, and NaN, are on no axis; smaller ones have differences and shares that a float can hold."""
 KINDS = ("leader", "not excluded", "excluded", "arm")
 """Kinds of arms; each has a colour and a shape of its own."""
 
@@ -101,8 +103,7 @@ class Axis:
 
     def at(self, value: float) -> float:
         """Return the place of a value; the nearer end for a value beyond the axis."""
-        # Halves: the distance of two numbers can be too large for a float.
-        share = (value / 2.0 - self.low / 2.0) / (self.high / 2.0 - self.low / 2.0)
+        share = (value - self.low) / (self.high - self.low)
         return round(self.start + (self.end - self.start) * min(max(share, 0.0), 1.0), 2)
 
     def is_beyond(self, value: float) -> bool:
@@ -112,7 +113,7 @@ class Axis:
     @property
     def ticks(self) -> list[Tick]:
         """Round numbers inside the axis: the smallest step of 1, 2, 2.5 or 5 times a power of ten with few enough."""
-        least = (self.high / 2.0 - self.low / 2.0) / (self.most + 1) * 2.0
+        least = (self.high - self.low) / (self.most + 1)
         power = math.floor(math.log10(least))
         steps = [digit * 10.0 ** (power + more) for more in (0, 1) for digit in (1.0, 2.0, 2.5, 5.0)]
         if self.is_count:
@@ -134,11 +135,11 @@ def tick_text(value: float, places: int) -> str:
 
 
 def axis_over(values: Iterable[float], start: float, end: float, *, is_count: bool = False) -> Axis:
-    """Return an axis that shows all finite values, with 0 if they are counts."""
-    known = [value for value in values if math.isfinite(value)]
+    """Return an axis that shows all values but huge ones, with 0 if they are counts."""
+    known = [value for value in values if abs(value) <= HUGE]
     known += [0.0] if is_count else []
     low, high = min(known, default=0.0), max(known, default=1.0)
-    if not (high / 2.0 - low / 2.0) > 1e-12 * max(abs(low), abs(high)):  # equal, but for the last digits
+    if high - low <= max(1e-12 * max(abs(low), abs(high)), 1.0 / HUGE):  # equal, but for the last digits
         low, high = (low, high + 1.0) if is_count else (low - abs(low) / 10.0 - 0.1, high + abs(high) / 10.0 + 0.1)
     return Axis(low, high, start, end, is_count=is_count)
 
@@ -241,7 +242,7 @@ def evidence_line(path: Sequence[tuple[int, float, float]]) -> EvidenceLine:
 def share_of(evidence: float, threshold: float) -> float:
     """Return evidence in percent of the threshold, from 0 to 150."""
     share = evidence / threshold if threshold > 0.0 else 0.0
-    return 100.0 * min(max(share, 0.0), 1.5)
+    return 0.0 if math.isnan(share) else 100.0 * min(max(share, 0.0), 1.5)
 
 
 def thinned(path: Sequence[tuple[int, float, float]]) -> list[tuple[int, float, float]]:
@@ -329,9 +330,9 @@ def pull_bars(rows: Iterable[Pulls]) -> PullBars:
     axis = axis_over([value for row in shown for value in (row.pulls, row.planned)], 0.0, 97.0, is_count=True)
     drawn = []
     for label, row in zip(distinct_labels([row.name for row in shown]), shown, strict=True):
-        planned = "" if math.isnan(row.planned) else f", {row.planned:,.3g} planned"
+        planned = "" if not math.isfinite(row.planned) else f", {row.planned:,.3g} planned"
         drawn.append(PullsRow(label, row, f"{row.name}: {counted(row.pulls, 'pull')}{planned}"))
-    return PullBars(drawn, axis, any(not math.isnan(row.planned) for row in shown))
+    return PullBars(drawn, axis, any(math.isfinite(row.planned) for row in shown))
 
 
 def most_pulled(rows: Iterable[Pulls]) -> list[Pulls]:

@@ -92,8 +92,8 @@ class SubBlocks(Sampler):
 
     Repetitions have the same arms, each as often as in the others, so their estimates of a difference have one law. A
     rule can judge them by how they differ among themselves (`log_sub_block_returns` of `core.betting.bets`;
-    docs/guarantee.md, Theorem 27), or by their signs and sizes if that law is symmetric (`log_symmetric_returns`;
-    Theorem 32).
+    docs/guarantee.md, Theorem 25), or by their signs and sizes if that law is symmetric (`log_symmetric_returns`;
+    Theorem 26).
 
     Args:
         sampler: chooses the arms of a plan; every part of its sequence must have about the proportions of its design.

@@ -95,7 +95,7 @@ def compared(task: Task, estimate: LeastSquares, threshold: float) -> Verdict:
 @final
 @dataclass(frozen=True, kw_only=True)
 class MixGrid(Rule):
-    """Stop when Z' reaches the threshold of a grid of regularisers (Theorem 14). Guarantee: proved."""
+    """Stop when Z' reaches the threshold of a grid of regularisers (Theorem 20). Guarantee: proved."""
 
     takes_vectors: ClassVar[bool] = True
     name: str = field(default="mix-grid", init=False)
@@ -125,7 +125,7 @@ def mix_grid(task: Task, estimate: LeastSquares) -> Verdict:
 @final
 @dataclass(frozen=True, kw_only=True)
 class PerCoordinate(Rule):
-    """One test per coordinate of the hypercube, under its own fixed design (Theorem 15). Guarantee: proved."""
+    """One test per coordinate of the hypercube, under its own fixed design (Theorem 21). Guarantee: proved."""
 
     takes_vectors: ClassVar[bool] = True
     takes_corrections: ClassVar[bool] = False  # only whole rounds count

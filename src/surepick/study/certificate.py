@@ -173,7 +173,7 @@ def certificate_of(state: State, last_hash: str) -> dict[str, Any]:
 
 
 def all_eras_words(certificate: Mapping[str, Any]) -> str:
-    """Return a sentence with the error probability over all eras of a study (docs/guarantee.md, Theorem 30)."""
+    """Return a sentence with the error probability over all eras of a study (docs/guarantee.md, Theorem 8)."""
     return f"risk of all {certificate['era']} eras together: {certificate['all_eras_delta']:.6g}"
 
 

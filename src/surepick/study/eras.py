@@ -244,7 +244,7 @@ class Era(NamedTuple):
         """The era before, if its evidence counts here: it did when this era began, and no correction has changed that.
 
         The era before ended between two blocks, and everything that retired was rejected at the price of this era
-        (docs/guarantee.md, Theorem 34).
+        (docs/guarantee.md, Theorem 9).
         """
         is_kept = self.before is not None and self.n_unfinished == 0 and not self.not_rejected
         return self.before if is_kept else None

@@ -1,7 +1,7 @@
 """Reopening a study: what a change keeps as evidence, and why other changes make all results guidance.
 
-Evidence is kept where docs/guarantee.md proves that it may be (Theorem 34). Everything else begins a new proof, which
-the results so far guide (Theorem 30).
+Evidence is kept where docs/guarantee.md proves that it may be (Theorem 9). Everything else begins a new proof, which
+the results so far guide (Theorem 8).
 """
 
 import math
@@ -174,7 +174,7 @@ def _is_same(state: "State", era: Era, name: str) -> bool:
 
 
 def risk_of(events: Sequence[Mapping[str, Any]], last: Era | None) -> float:
-    """Return the probability that any verdict of any era is wrong, at most (docs/guarantee.md, Theorem 34).
+    """Return the probability that any verdict of any era is wrong, at most (docs/guarantee.md, Theorem 9).
 
     Eras that go on with the same evidence share one risk, that of the first. Arms that join add the risk of theirs.
 

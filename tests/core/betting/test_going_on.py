@@ -1,4 +1,4 @@
-"""Wealth that goes on from an earlier rule: what keeps the risk, and what would not (docs/guarantee.md, Theorem 34).
+"""Wealth that goes on from an earlier rule: what keeps the risk, and what would not (docs/guarantee.md, Theorem 9).
 
 Two arms have the same mean, so the first is a best one, and the past believes in a lead of the second, so that all bets
 are against the first. If the proof holds, it is ever rejected with probability at most delta. A count of its rejections

@@ -38,7 +38,7 @@ Why it is valid: let theta'y = 0. In an orthonormal basis w and the residuals ar
 numbers; the direction of such a vector, hence g, is independent of its length and does not know sigma. So with an
 invented length s of law chi the product g s is N(0, 1), and the mean of E is the mean of a bet with noise 1: exactly 1.
 If theta'y < 0, z is lower at the same R, so is g, and E grows with g. For ANY law of D >= 0 that the past and the
-block's arms have fixed; S only says how much to stake. docs/guarantee.md has the proof (Theorem 19).
+block's arms have fixed; S only says how much to stake. docs/guarantee.md has the proof (Theorem 23).
 
 What it assumes: Gaussian noise with one level inside a block; from block to block the level may change in any way. Not
 for clicks or skewed noise (`core.betting.bounded`), and not if some arms are noisier than others: for those
@@ -325,7 +325,7 @@ def log_symmetric_returns(z_parts: Array, q: Array, m: Array, s2: Array, rest: A
 
     Why it is valid: g(z) = tanh(x) is odd and does not decrease, for any D >= 0 and v that the past has fixed. Let z_j
     be symmetric around mu <= 0. Given |z_j - mu| = a both signs are equally likely, and g(mu + a) + g(mu - a) =
-    g(mu + a) - g(a - mu) <= 0. So every factor has mean at most 1. docs/guarantee.md has the proof (Theorem 32).
+    g(mu + a) - g(a - mu) <= 0. So every factor has mean at most 1. docs/guarantee.md has the proof (Theorem 26).
 
     A repetition returns at most 1 + tanh(1) < 1.77 times the stake, and at least 0.23 of it: a wild result costs
     little, and repetitions that are equal to the last digit are worth as many factors and no more. That the believed

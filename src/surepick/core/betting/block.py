@@ -15,7 +15,7 @@ of z; the choice depends on arms and on the past, never on the block's rewards, 
 for every arm a, mu_a its mean; n_a its pulls in the block; y = x_l - x_b the leader against a rival; C_a the weight of
 arm a in z = sum of C_a mean_a: linear in y with sum C_a x_a = y, for least squares C_a = n_a y'A^+ x_a. If arm l is not
 better than b, E z <= eta |C - e_l + e_b|_1: bets with z minus this bias in the place of z stay valid
-(docs/guarantee.md, Theorem 22). Where l and b themselves are pulled and nothing else, C = e_l - e_b: no bias at all.
+(docs/guarantee.md, Theorem 31). Where l and b themselves are pulled and nothing else, C = e_l - e_b: no bias at all.
 """
 
 from collections.abc import Callable
@@ -43,7 +43,7 @@ RANK_TOL = 1e-12
 # The standard error of the part outside the range may be this share of the standard error of the part inside.
 NEGLIGIBLE = 1e-6
 # Residuals below this share of the expected rewards are floating point, and carry no information on the noise.
-# More than the true R makes every bet more timid, whatever its sign (docs/guarantee.md, Theorem 33).
+# More than the true R makes every bet more timid, whatever its sign (docs/guarantee.md, Theorem 24).
 DUST = 1e-12
 
 

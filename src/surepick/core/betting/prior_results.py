@@ -25,7 +25,7 @@ h ~ N(mu u, sigma^2 Sigma/kappa), a = n1. The smallest value over theta and sigm
 w, no more than c/a, a lower bound on the residual sum of squares at theta over that at theta + h (`_ratio`).
 
 The wealth to start with is the mean over several cuts, and 1. Cuts are fixed numbers: one that is a share of all
-results would depend on when they ended. docs/guarantee.md has the proofs (Theorem 24).
+results would depend on when they ended. docs/guarantee.md has the proofs (Theorem 6).
 """
 
 import math

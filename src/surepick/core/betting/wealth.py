@@ -14,8 +14,8 @@ sub-Gaussian with variance v. If a is the best candidate, theta'(l - a) <= 0 for
 conditional mean at most 1. The wealth against a is a non-negative supermartingale started at 1: by Ville's inequality a
 is ever rejected with probability at most delta. A wrong answer needs a rejected, so there is no union over arms. It may
 also be started at any e-value against "a is the best" from earlier results, which has mean at most 1: `begin`; or at
-the wealth of an earlier rule: `go_on`. docs/guarantee.md has the proofs (Theorem 3; with slack Theorem 17; blocks that
-overlap in time Theorem 18; earlier results Theorem 24).
+the wealth of an earlier rule: `go_on`. docs/guarantee.md has the proofs (Theorem 3; with slack Theorem 5; blocks that
+overlap in time Theorem 4; earlier results Theorem 6).
 
 **The m best** (`TopMWealth`). S the m best in truth; J the team: of the candidates not rejected, the m with the best
 estimates; V[u, j] the log wealth of the member u against j outside the team, 0 at the start; price = log(m/delta).
@@ -28,7 +28,7 @@ low[j] the smallest V[u, j] of the members u that leave,
     a member that stays goes on with min(V[u, j], low[j]), and a new one begins with low[j];
     a candidate that joins keeps its smallest account until it leaves, and all accounts against it go on from there.
 
-Why it is valid: docs/guarantee.md, Theorem 28. With m = 1 it is the betting rule.
+Why it is valid: docs/guarantee.md, Theorem 27. With m = 1 it is the betting rule.
 
 The proofs require of a caller:
  * the arms of a block are fixed before its first result;
@@ -226,7 +226,7 @@ class BaseWealth(ABC):
         self.answer = None if rivals.any() else leader
 
     def go_on(self, before: "BaseWealth", rows: IntArray) -> None:
-        """Start each wealth where that of an earlier rule ended; docs/guarantee.md, Theorem 34, says when this holds.
+        """Start each wealth where that of an earlier rule ended; docs/guarantee.md, Theorem 9, says when this holds.
 
         Args:
             before: the earlier wealth; with slack, one without slack too.
@@ -445,7 +445,7 @@ class EpsilonWealth(BaseWealth):
     V_u (K,) is the log wealth of seat u. Seats are ordered; the answer of place j may use only what every seat up to j
     has: it is u_j once the smallest of V_1, .., V_j has reached the price against every candidate. Between blocks
     a candidate is seated at the end, and promoted to the front with the smallest V of all seats up to its own.
-    Why: docs/guarantee.md, Theorem 17. The minimum is what makes it valid: a bad answer may not inherit the place of
+    Why: docs/guarantee.md, Theorem 5. The minimum is what makes it valid: a bad answer may not inherit the place of
     another one without its losses.
 
     Memory: one K-vector per seat. Time: one pass over the candidates per seat and block.

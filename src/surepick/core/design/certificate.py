@@ -210,7 +210,7 @@ class Design:
         return directions.longest(P, F) / float(1.0 - defect) if defect < 0.5 else math.inf
 
     def _bound(self, arms: ArmSet, directions: "_ExactDirections") -> float:
-        """Return the lower bound on the optimum of Theorem 12 in docs/guarantee.md."""
+        """Return the lower bound on the optimum of Theorem 18 in docs/guarantee.md."""
         if not len(self.hardest):
             return float(arms.dim) if self.theta is None and self.candidates is None else 0.0
         y, rest, gap, gap_error = directions.exact(self.hardest)

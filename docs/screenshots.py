@@ -1,0 +1,78 @@
+"""The pictures of docs/dashboard.md, from a real server in a real browser: `python -m docs.screenshots` takes them."""
+
+import warnings
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+import surepick as sp
+from examples import field_trial
+from tests.browser import open_browser
+from tests.server.conftest import serving
+
+FOLDER = Path(__file__).parent / "images"
+MIXTURES = Path(__file__).parents[1] / "examples" / "data" / "mixtures.csv"
+EFFECTS = np.array([30.0, 0.4, 0.5, 10.0])
+"""Simulated yields of the mixtures: a constant, and the effects of temperature, time and acid."""
+
+
+def mixtures(storage: str, name: str, noise: float, n: int, *, bend: float = 0.0, **options: Any) -> None:
+    """Make a study of mixtures with n simulated results; every other mixture is `bend` better than the model says."""
+    arms, rng = sp.read_arms(MIXTURES), np.random.default_rng(3)
+    study = sp.create_study(name, arms=arms, storage=storage, **options)
+    for _ in range(n):
+        for ask in study.ask(worker="bench-1"):
+            mean = np.asarray(ask.features) @ EFFECTS + bend * (ask.arm % 2)
+            study.tell(ask, round(float(mean + noise * rng.standard_normal()), 2), worker="bench-1", warn=False)
+    study.close()
+
+
+def oats(storage: str) -> None:
+    """Make a study of the field trial, with open asks of two workers."""
+    rng, table = np.random.default_rng(0), Path(storage).with_name("oats.csv")
+    lines = field_trial.TABLE.read_text(encoding="utf-8").splitlines()
+    table.write_text("\n".join(",".join(line.split(",")[:3]) for line in lines), encoding="utf-8")
+    arms = sp.read_arms(table, name_column="option")  # without the yields of the trial
+    study = sp.create_study("oats", arms=arms, epsilon=field_trial.EPSILON, storage=storage)
+    for _ in range(90):
+        (ask,) = study.ask(worker="field-1")
+        study.tell(ask, round(field_trial.measure(ask.arm, rng), 1), worker="field-1")
+    study.ask(2, worker="field-1")
+    study.ask(1, worker="field-2")
+    study.close()
+
+
+def main() -> None:
+    """Take the pictures."""
+    FOLDER.mkdir(exist_ok=True)
+    with TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        storage = str(Path(folder) / "lab.db")
+        oats(storage)
+        mixtures(storage, "mixtures", 0.6, 200)
+        mixtures(storage, "mixtures at 90 °C", 0.3, 80, bend=30.0)
+        mixtures(storage, "new solvents", 0.0, 0)
+        mixtures(storage, "pilot", 6.0, 20, budget=12)
+        with serving(storage) as server, open_browser() as browser:
+            for name, path, (width, height), scheme in (
+                ("studies", "/", (1280, 400), "light"),
+                ("study", "/studies/oats?worker=field-1", (1280, 960), "light"),
+                ("decided", "/studies/mixtures", (1280, 960), "dark"),
+                ("phone", "/studies/oats?worker=field-1", (390, 880), "light"),
+            ):
+                size = {"width": width, "height": height}
+                page = browser.new_page(viewport=size, color_scheme=scheme)
+                page.goto(server.url + path)
+                if path != "/":
+                    page.get_by_text("live", exact=True).wait_for()
+                file = FOLDER / f"dashboard-{name}.png"
+                page.screenshot(path=file)
+                Image.open(file).quantize(128).save(file, optimize=True)
+                page.close()
+
+
+if __name__ == "__main__":
+    main()
