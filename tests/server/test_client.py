@@ -490,6 +490,9 @@ def test_a_client_loads_no_mathematics() -> None:
     """A robot starts quickly, on a small machine."""
     script = "import sys, surepick; surepick.Client; assert not {'numpy', 'scipy', 'pandas'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", script], check=True)
+    script = "import sys, surepick; sys.modules['httpx'] = None; surepick.Client"
+    without = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True)
+    assert "SurepickError: a client of a server needs httpx; pip install 'surepick[client]'." in without.stderr
 
 
 def test_both_clients_have_the_same_methods_with_words() -> None:

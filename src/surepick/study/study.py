@@ -532,7 +532,7 @@ class Study:
         lease: Any = OWN_LEASE,
         **unknown: Never,
     ) -> None:
-        """Measure by a Python function until the study has stopped.
+        """Measure by a Python function until the study has stopped; after `audit`, until the check pulls are made.
 
         Args:
             function: of an arm (row number or vector) to a reward; it may raise `Skipped` if it has none this time.
