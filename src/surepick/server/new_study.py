@@ -18,11 +18,11 @@ from starlette.responses import RedirectResponse
 
 from surepick.arms.tables.by_role import column_roles, read_by_role, table_of_upload
 from surepick.arms.tables.read import TableArms
-from surepick.arms.tables.sources import parse_number
 from surepick.errors import InvalidInput, SurepickError
 from surepick.learning.spec import Spec
 from surepick.planning.plan import plan
 from surepick.reporting.plan_words import PlanView, in_page, plan_view
+from surepick.reporting.study_words import typed_number
 from surepick.server.api import Admin, check_new
 from surepick.server.pages import page
 from surepick.server.studies import OpenStudies
@@ -126,10 +126,7 @@ def _options(arms: TableArms, form: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _number(form: Mapping[str, str], name: str) -> float:
-    value = parse_number(form[name])
-    if value is None:
-        raise InvalidInput(f'"{name}" must be a number, got {repr(form[name]) if form[name] else "nothing"}.')
-    return value
+    return typed_number(form[name], f'"{name}"')
 
 
 def _planned(arms: TableArms, options: Mapping[str, Any], form: Mapping[str, str]) -> PlanView:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from operator import itemgetter
-from typing import Any, TypeVar, final
+from typing import Any, TypeVar, cast, final
 
 from anyio import to_thread
 
@@ -47,7 +47,8 @@ class _OpenStudy:
         self.writer: asyncio.Task[None] | None = None
         self.news = asyncio.Event()
         self.n_listeners = 0
-        self.record = "", b""
+        self.views = dict[Any, tuple[Any, Any]]()
+        """What was made of the study, each with the head of the log that it was made of."""
 
     @property
     def is_idle(self) -> bool:
@@ -110,14 +111,6 @@ class OpenStudies:
 
     # ---- studies
 
-    def get(self, name: str) -> Study:
-        """Return a study, which is kept open.
-
-        Raises:
-            NoSuchStudy: with the nearest name.
-        """
-        return self._get(name).study
-
     def _get(self, name: str) -> _OpenStudy:
         with self._lock:
             if (known := self._open.get(name)) is None:
@@ -153,10 +146,10 @@ class OpenStudies:
 
     def _read(self, name: str, call: Callable[[Study], T]) -> T:
         try:
-            return call(self.get(name))
+            return call(self._get(name).study)
         except CorruptLog:  # deleted and made anew by another process, or damaged: loading it again tells
             self.forget(name)
-            return call(self.get(name))
+            return call(self._get(name).study)
         except NoSuchStudy:
             self.forget(name)
             raise
@@ -201,17 +194,16 @@ class OpenStudies:
             one.wake()
         one.writer = None
 
-    async def record(self, name: str) -> tuple[str, bytes]:
-        """Return the hash of the last event, and the status as JSON; worked out once for each event."""
-        return await self.read(name, partial(self._record, name))
+    async def view(self, name: str, make: Callable[..., T], **options: Any) -> T:
+        """Return what a function makes of a study; it is made once for each event."""
 
-    def _record(self, name: str, study: Study) -> tuple[str, bytes]:
-        one = self._get(name)
-        if study.head[1] != one.record[0]:
-            now = study.snapshot
-            head = dict(zip(("n", "hash"), now.head, strict=True))
-            one.record = now.head[1], to_json({**now.record(), "head": head})
-        return one.record
+        def made(study: Study) -> T:
+            views, head, key = self._get(name).views, study.head, (make, *options.items())
+            if views.get(key, ("",))[0] != head:
+                views[key] = head, make(study, **options)
+            return cast("T", views[key][1])
+
+        return await self.read(name, made)
 
     # ---- waiting for changes
 
