@@ -159,30 +159,33 @@ def answer(value: Any) -> Response:
 @_route("POST", "/studies", schemas.StudyRecord, status=201, responses=problems(409))
 async def create(body: schemas.NewStudy, who: Admin, request: Request) -> Response:
     """Create a study."""
-    check_new(body.name, who)
-    studies: OpenStudies = request.app.state.studies
-    await run_in_threadpool(_create, studies, body, who.author)
-    made = await StudyAccess(name=body.name, who=who, studies=studies).record()
+    _check_options(body.options, *schemas.NewStudy.model_fields, "storage", "author")
+    arms, candidates = await run_in_threadpool(_arms_and_candidates, body)
+    named: Any = {"lease": body.lease, "author": body.worker or who.author, "load_if_exists": body.load_if_exists}
+    await create_new(request, who, body.name, arms=arms, candidates=candidates, **named, **body.options)
+    made = await StudyAccess(name=body.name, who=who, studies=request.app.state.studies).record()
     made.status_code, made.headers["Location"] = 201, f"studies/{quote(body.name, safe='')}"
     return made
 
 
-def check_new(name: str, who: Identity) -> None:
-    """Refuse the name of a new study that a token does not show, or that no address can have."""
+def _arms_and_candidates(body: schemas.NewStudy) -> list[Any]:
+    return [None if one is None else arms_of(one.model_dump()) for one in (body.arms, body.candidates)]
+
+
+async def create_new(request: Request, who: Identity, name: str, **task: Any) -> None:
+    """Create a study, unless the token does not show one of that name, or no address can have the name."""
     if not who.sees(name):
         raise HTTPException(403, f"this token is for the study {who.study!r} alone.")
     if name in (".", ".."):
         raise InvalidInput(f"{name!r} has a meaning of its own in the address of a page; choose another name.")
+    await run_in_threadpool(quiet, create_study, name, storage=request.app.state.studies.storage, **task)
 
 
-def _create(studies: OpenStudies, body: schemas.NewStudy, author: str) -> None:
-    _check_options(body.options, "name", "arms", "candidates", "storage", "lease", "author", "load_if_exists")
-    named: Any = {"lease": body.lease, "author": body.worker or author, "load_if_exists": body.load_if_exists}
-    arms, candidates = (None if some is None else arms_of(some.model_dump()) for some in (body.arms, body.candidates))
-    options: Any = {**body.options, **named, "candidates": candidates, "storage": studies.storage}
+def quiet(call: Callable[..., Any], *given: Any, **options: Any) -> Any:
+    """Call a function without its warnings, which are for a terminal."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        create_study(body.name, arms=arms, **options)
+        return call(*given, **options)
 
 
 def _check_options(options: dict[str, Any], *others: str) -> None:
@@ -252,8 +255,7 @@ async def tell(study: ToTell, ask_id: Number, body: schemas.ResultOfAsk, key: Ke
 @_route("POST", f"{STUDY}/asks/{{ask_id}}/fail", status=204)
 async def fail(study: ToTell, ask_id: Number, body: schemas.Failure) -> Response:
     """Give up an ask: another worker gets it."""
-    worker = body.worker or study.who.author
-    await study.write(lambda one: one.fail(ask_id, reason=body.reason, worker=worker))
+    await study.write(lambda one: one.fail(ask_id, reason=body.reason, worker=body.worker or study.who.author))
     return Response(status_code=204)
 
 

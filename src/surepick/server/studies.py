@@ -20,7 +20,7 @@ from anyio import to_thread
 
 from surepick._texts import plain_data
 from surepick.errors import CorruptLog, NoSuchStudy, SurepickError
-from surepick.study.storage import Storage
+from surepick.study.storage.base import ServerStorage
 from surepick.study.study import Study
 from surepick.study.views import Record, list_records
 
@@ -69,7 +69,7 @@ class OpenStudies:
         queue: most requests that wait for the writer of one study.
     """
 
-    def __init__(self, storage: Storage, *, queue: int = 1_000) -> None:
+    def __init__(self, storage: ServerStorage, *, queue: int = 1_000) -> None:
         self.storage, self.queue = storage, queue
         self.is_closing = False
         self._open = OrderedDict[str, _OpenStudy]()
@@ -78,11 +78,10 @@ class OpenStudies:
 
     # ---- life
 
-    def start(self) -> None:
+    async def __aenter__(self) -> None:
         """Begin to hear of events that other processes write."""
         self._loop = asyncio.get_running_loop()
-        listen = getattr(self.storage, "listen", lambda: None)
-        if (names := listen()) is not None:
+        if (names := self.storage.listen()) is not None:
             threading.Thread(target=self._hear, args=(names,), name="surepick-listen", daemon=True).start()
 
     def _hear(self, names: Any) -> None:
@@ -102,7 +101,7 @@ class OpenStudies:
         self.is_closing = True
         self.wake("")
 
-    async def close(self) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Finish what is being written, and let go of the storage."""
         self.stop()
         while writers := [one.writer for one in self._open.values() if one.writer is not None]:
