@@ -32,7 +32,6 @@ STATUS: dict[type[Exception], int] = {
     NoSuchStudy: 404,
     StudyExists: 409,
     Conflict: 409,
-    InvalidInput: 422,
     TooBusy: 429,
     StorageError: 503,
     SurepickError: 422,
@@ -49,6 +48,12 @@ HEADERS = [
     (b"cache-control", b"no-store"),
 ]
 """Of every answer that has no others of these names."""
+OWN_WORDS = {
+    "missing": "is needed",
+    "extra_forbidden": "is no field here",
+    "model_attributes_type": "must be an object",
+}
+"""For errors of pydantic whose words name parts of a program."""
 SAFE, UPLOADS = ("GET", "HEAD", "OPTIONS"), ("/new", "/api/v1/studies")
 """Methods that change nothing, and paths of tables of arms."""
 MOST_ADDRESSES = 10_000
@@ -162,13 +167,8 @@ def _malformed(error: Mapping[str, Any], here: Any) -> str:
         if is_there or part != "body" or (error["type"] == "missing" and step == way[-1]):  # others name a type
             place += f"[{step}]" if isinstance(step, int) else f".{step}" if place else str(step)
             here = here[step] if is_there else None
-    words = {
-        "missing": "is needed",
-        "extra_forbidden": "is no field here",
-        "model_attributes_type": "must be an object",
-    }
-    rule = words.get(error["type"]) or re.sub("^(Input|[A-Z][a-z]+) should ", "must ", said)
-    got = "" if error["type"] in words else f", got {reprlib.repr(error['input'])}"
+    rule = OWN_WORDS.get(error["type"]) or re.sub("^(Input|[A-Z][a-z]+) should ", "must ", said)
+    got = "" if error["type"] in OWN_WORDS else f", got {reprlib.repr(error['input'])}"
     return f"{place[:200] or 'the body'} {rule[:500]}{got}."
 
 

@@ -52,10 +52,7 @@ async def submitted(request: Request, who: Admin) -> Response:
     try:
         if len(form["draft"]) > (longest := request.app.state.settings.longest_upload - ROOM):
             form["draft"] = ""
-            most = longest * 3 // 4
-            raise InvalidInput(
-                f"a table must have at most {most:,} bytes here; make a larger one by `surepick create`."
-            )
+            raise InvalidInput(f"a table must have at most {longest * 3 // 4:,} bytes here; try `surepick create`.")
         arms, options = await run_in_threadpool(_understood, view, roles)
         if form["do"] == "create":
             await create_new(request, who, form["name"], arms=arms, author=who.label or "dashboard", **options)

@@ -262,19 +262,12 @@ def _reopen(study: Study, form: Form) -> int:
     return study.state.era
 
 
-ACTIONS: dict[str, Callable[[Study, Form], int]] = {
-    "ask": _ask,
-    "tell": _tell,
-    "fail": _fail,
-    "void": _change,
-    "correct": _change,
-    "restore": _change,
-    "audit": _audit,
-    "reopen": _reopen,
-}
-"""What a form does; each returns the number that `done_words` names."""
-GROUPED, OF_ADMINS = ("ask", "tell", "fail"), ("audit", "reopen")
-"""Actions whose events share a commit with those of others, and those of administrators."""
+Actions = dict[str, Callable[[Study, Form], int]]
+"""What forms do; each action returns the number that `done_words` names."""
+OF_ASKS: Actions = {"ask": _ask, "tell": _tell, "fail": _fail}
+"""Their events share a commit with those of others."""
+OF_ADMINS: Actions = {"audit": _audit, "reopen": _reopen}
+ACTIONS = OF_ASKS | dict.fromkeys(("void", "correct", "restore"), _change) | OF_ADMINS
 
 
 @router.post(STUDY)
@@ -287,7 +280,7 @@ async def act(request: Request, study: ToTell) -> Response:
     check_role(who, Role.ADMIN if action in OF_ADMINS else Role.TELL)
     form = Form(fields, visit.worker)
     try:
-        number = await study.write(lambda found: ACTIONS[action](found, form), grouped=action in GROUPED)
+        number = await study.write(lambda found: ACTIONS[action](found, form), grouped=action in OF_ASKS)
     except SurepickError as error:  # the page shows it, and the form goes on
         return await _show(request, study, visit._replace(problem=str(error)))
     base = request.app.state.settings.root_path

@@ -50,10 +50,6 @@ class _OpenStudy:
         self.views = dict[Any, tuple[Any, Any]]()
         """What was made of the study, each with the head of the log that it was made of."""
 
-    @property
-    def is_idle(self) -> bool:
-        return self.writer is None and not self.n_listeners
-
     def wake(self) -> None:
         """Wake all that wait for a change."""
         self.news.set()
@@ -114,7 +110,8 @@ class OpenStudies:
         with self._lock:
             if (known := self._open.get(name)) is None:
                 known = self._open[name] = _OpenStudy(Study(self.storage, name, author="api"))
-                idle = [other for other, one in self._open.items() if one.is_idle and one is not known]
+                others = [(other, one) for other, one in self._open.items() if one is not known]
+                idle = [other for other, one in others if one.writer is None and not one.n_listeners]
                 for other in idle[: max(len(self._open) - MOST_OPEN, 0)]:
                     del self._open[other]
             self._open.move_to_end(name)
