@@ -18,10 +18,8 @@ from starlette.responses import RedirectResponse
 from surepick.arms.tables.by_role import column_roles, read_by_role, table_of_upload
 from surepick.arms.tables.read import TableArms
 from surepick.errors import InvalidInput, SurepickError
-from surepick.learning.spec import Spec
 from surepick.planning.plan import plan
-from surepick.reporting.plan_words import PlanView, in_page, plan_view
-from surepick.reporting.study_words import typed_number
+from surepick.reporting.plan_words import PlanView, in_page, number_in, options_of, plan_view
 from surepick.server.api import Admin, create_new, quiet
 from surepick.server.pages import page
 from surepick.server.studies import OpenStudies
@@ -97,29 +95,7 @@ def _understood(view: dict[str, Any], roles: list[str]) -> tuple[TableArms, dict
     view["columns"] = column_roles(table, roles)
     arms = quiet(read_by_role, table, view["columns"])
     view["arms"] = in_page(str(arms.roles))
-    return arms, _options(arms, form)
-
-
-def _options(arms: TableArms, form: Mapping[str, str]) -> dict[str, Any]:
-    """Return the options of the study that the form says in plain words."""
-    sure, many = _number(form, "how sure"), _number(form, "how many")
-    if not 0.0 < sure < 100.0:
-        raise InvalidInput(f'"how sure" must lie between 0 and 100 percent, such as 95, got {form["how sure"]!r}.')
-    given: dict[str, Any] = {"noise_std": arms.noise_std, "costs": arms.costs}
-    if form["kind"] == "pass":
-        given["rewards"] = "binary"
-    elif form["kind"] == "range":
-        given["reward_range"] = (_number(form, "smallest"), _number(form, "largest"))
-    given["budget"] = _number(form, "budget") if form["budget"] else None
-    given |= {"delta": round(1.0 - sure / 100.0, 12), "epsilon": _number(form, "loss")}
-    given["m"] = int(many) if many.is_integer() else many
-    known = {name: value for name, value in given.items() if value is not None}
-    Spec.of(options=known)  # to refuse at once what cannot be
-    return known
-
-
-def _number(form: Mapping[str, str], name: str) -> float:
-    return typed_number(form[name], f'"{name}"')
+    return arms, options_of(form, arms)
 
 
 def _planned(arms: TableArms, options: Mapping[str, Any], form: Mapping[str, str]) -> PlanView:
@@ -128,5 +104,5 @@ def _planned(arms: TableArms, options: Mapping[str, Any], form: Mapping[str, str
         raise InvalidInput(f"a plan is for at most {MOST_PLANNED:,} arms here; use `surepick plan`, or empty the lead.")
     known = {name: value for name, value in options.items() if name != "budget"}
     if not known.keys() & {"rewards", "reward_range", "noise_std"}:
-        known["noise_std"] = _number(form, "scatter")
-    return plan_view(quiet(plan, arms, gap=_number(form, "lead"), **known), options)
+        known["noise_std"] = number_in(form, "scatter")
+    return plan_view(quiet(plan, arms, gap=number_in(form, "lead"), **known), options)
