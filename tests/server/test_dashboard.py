@@ -449,6 +449,20 @@ def test_two_people_with_different_roles(browser: Any, server: RunningServer) ->
         bench.get_by_label("Token").wait_for()
 
 
+def test_a_link_in_a_message_opens_the_page(browser: Any, server: RunningServer) -> None:
+    """A browser sends no strict cookie with a link of another site; a visitor who is signed in sees the page."""
+    made(server.storage)
+    token = make_token(server.storage, "read")
+    with visiting(browser, expects="status of 401") as page:
+        page.goto(f"{server.url}/studies/paints")
+        page.get_by_label("Token").fill(token)
+        page.get_by_role("button", name="Sign in").click()
+        live(page)
+        page.goto(f"{server.url}/sign-in".replace("127.0.0.1", "localhost"))
+        page.evaluate("url => { location.href = url; }", f"{server.url}/studies/paints")
+        live(page)
+
+
 # ---- hostile texts
 
 HOSTILE = [
