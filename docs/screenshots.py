@@ -56,6 +56,14 @@ def oats(storage: str) -> None:
     study.close()
 
 
+def keep(page: Any, name: str) -> None:
+    """Write what a page shows into a small file, and close the page."""
+    file = FOLDER / name
+    page.screenshot(path=file)
+    Image.open(file).convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE).save(file, optimize=True)
+    page.close()
+
+
 def report(folder: Path, browser: Any) -> None:
     """Take the top of the report that the example of README writes."""
     code = "\n".join(block.text for block in blocks(README.read_text("utf-8")) if block.kind == "python")
@@ -63,10 +71,7 @@ def report(folder: Path, browser: Any) -> None:
         exec(code, {"__name__": "__main__"})  # noqa: S102 (the repository's own page)
     page = browser.new_page(viewport={"width": 840, "height": 1240})
     page.goto((folder / "report.html").as_uri())
-    file = FOLDER / "report.png"
-    page.screenshot(path=file)
-    Image.open(file).quantize(64).save(file, optimize=True)
-    page.close()
+    keep(page, "report.png")
 
 
 def live_view(storage: str) -> None:
@@ -106,10 +111,7 @@ def main() -> None:
                 page.goto(server.url + path)
                 if path != "/":
                     page.get_by_text("live", exact=True).wait_for()
-                file = FOLDER / f"dashboard-{name}.png"
-                page.screenshot(path=file)
-                Image.open(file).convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE).save(file, optimize=True)
-                page.close()
+                keep(page, f"dashboard-{name}.png")
 
 
 if __name__ == "__main__":
