@@ -28,9 +28,10 @@ nitpicky = True
 nitpick_ignore_regex = [("py:.*", ".*")]
 
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+python_maximum_signature_line_length = 80
 default_role = "literal"  # docstrings put code into single backticks
-add_module_names = False
 
 exclude_patterns = ["_build"]
 html_theme = "furo"
@@ -59,6 +60,16 @@ def before_napoleon(_app: Any, what: str, _name: str, _object: Any, _options: An
         lines.insert(0, "")
 
 
+def make_accessible(_app: Any, _page: str, _template: str, context: dict[str, Any], _tree: Any) -> None:
+    """Give captions of the navigation the level of their heading, and let the keyboard scroll code and tables."""
+    for part, was, better in (
+        ("furo_navigation_tree", 'role="heading"', 'role="heading" aria-level="2"'),
+        ("body", "<pre>", '<pre tabindex="0">'),
+        ("body", '<div class="table-wrapper', '<div tabindex="0" class="table-wrapper'),
+    ):
+        context[part] = context.get(part, "").replace(was, better)
+
+
 def before_parsing(_app: Any, _name: str, source: list[str]) -> None:
     """Let pictures follow the switch between light and dark, and links find anchors."""
     source[0] = anchored(themed(source[0]))
@@ -67,5 +78,6 @@ def before_parsing(_app: Any, _name: str, source: list[str]) -> None:
 def setup(app: Any) -> None:
     """Tell Sphinx about all of these."""
     app.connect("source-read", before_parsing)
+    app.connect("html-page-context", make_accessible, priority=900)  # after the theme has made the navigation
     app.connect("autodoc-process-docstring", before_napoleon, priority=400)
     app.add_html_math_renderer("mathml", (visit_math, None), (visit_displaymath, None))

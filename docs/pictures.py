@@ -250,8 +250,8 @@ def draw_losing(numbers: Mapping[str, Any]) -> Sheet:
     times = f"{numbers['times']:,.0f} times as many"
     sheet = Sheet(
         "The losing option tells the two favourites apart",
-        "Three recipes by their acid and sugar. A and C are nearly equal and differ in sugar; B is all sugar, and "
-        "scores worst. "
+        "Three recipes by their acid and sugar. A and C are nearly equal and differ mainly in sugar; B is all sugar "
+        "and scores worst. "
         + " ".join(f"{name} gets {100 * share:.0f} of 100 measurements." for name, (*_, share) in rows.items())
         + f" Without B the answer takes {times} measurements.",
     )
@@ -267,7 +267,7 @@ def draw_losing(numbers: Mapping[str, Any]) -> Sheet:
         label = f"{name}, {ranks[name]} ({mean:.2f}): {counted}"
         sheet.text(x(acid) + (34 if name == "B" else 14), y(sugar) + places[name], label, "strong")
     for row, words in enumerate(
-        ("A and C differ only in sugar.", "B shows what sugar does:", "measure B, though B loses.")
+        ("A and C differ mainly in sugar.", "B shows what sugar does:", "measure B, though B loses.")
     ):
         sheet.text(x(0.5), y(0.62) + 22 * row, words)
     sheet.bottom = y(0) + 28

@@ -70,7 +70,7 @@ def main() -> None:
                     page.get_by_text("live", exact=True).wait_for()
                 file = FOLDER / f"dashboard-{name}.png"
                 page.screenshot(path=file)
-                Image.open(file).quantize(128).save(file, optimize=True)
+                Image.open(file).convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE).save(file, optimize=True)
                 page.close()
 
 

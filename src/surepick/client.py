@@ -91,53 +91,8 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
     try:
         work.send(None)
     except StopIteration as end:
-        found: T = end.value
-        return found
+        return end.value  # type: ignore[no-any-return]
     raise AssertionError("a method of `Client` waits for an event loop")
-
-
-class _Attempts:
-    """Attempts at one request: how long to wait after each, and when to give up.
-
-    Args:
-        client: that makes them.
-        again: whether the request may be sent again if the server may have done what it asks.
-    """
-
-    def __init__(self, client: "_Methods", *, again: bool = True) -> None:
-        self._client, self._again = client, again
-        self._since, self._next = time.monotonic(), SHORTEST_PAUSE
-
-    def pause_after(self, answer: Any) -> float:
-        """Return the seconds to wait before the next attempt, 0 if none is needed.
-
-        Args:
-            answer: a response, or an error of the network.
-
-        Raises:
-            SurepickError: there is no use in waiting; of the class and with the sentence of the server.
-        """
-        client, status = self._client, getattr(answer, "status_code", 0)
-        if status:
-            client.has_answered.set()
-        if 200 <= status < 300:
-            return 0.0
-        found = _refusal(answer, client.url)
-        if status not in (0, *BUSY, *BROKEN) or isinstance(found, CorruptLog):
-            raise found
-        is_undone = isinstance(answer, NEVER_SENT) or (status in BUSY and not isinstance(found, OutcomeUnknown))
-        if not (self._again or is_undone):
-            raise OutcomeUnknown(
-                f"the connection to {client.url} was lost before the answer came, so this has happened, or not; look "
-                "into the log of the study, and do it again if it has not."
-            ) from found
-        asked_for = answer.headers.get("Retry-After", "") if status else ""
-        pause = max(min(self._next, LONGEST_PAUSE), float(asked_for) if asked_for.isdecimal() else 0.0)
-        usual = PATIENCE if client.has_answered.is_set() else FIRST_PATIENCE
-        if time.monotonic() + pause > self._since + (usual if client.patience is None else client.patience):
-            raise found
-        self._next = 2.0 * pause
-        return pause * random.uniform(1.0, 1.5)  # noqa: S311 (so that many clients come back one by one)
 
 
 class _Methods:
@@ -184,23 +139,62 @@ class _Methods:
         return f"studies/{quote(self.study, safe='').replace('.', '%2E')}{part and '/'}{part}"
 
     async def _send(
-        self, method: str, path: str, body: Any = None, *, again: bool = True, key: str | None = None, **params: Any
+        self, method: str, path: str, body: Any = None, *, again: bool = True, key: str | None = None, **how: Any
     ) -> Any:
-        """Send a request until it is answered."""
-        attempts, headers = _Attempts(self, again=again), {}
+        """Send a request until it is answered.
+
+        Args:
+            method: of HTTP.
+            path: below that of the interface.
+            body: of the request.
+            again: whether the request may be sent again if the server may have done what it asks.
+            key: by which the server recognises a request that is sent again.
+            how: further arguments of `httpx.Client.build_request`; `stream`: whether the answer is read as it comes.
+        """
+        stream, headers = how.pop("stream", False), how.pop("headers", {})
+        if body is not None:
+            how["content"], headers["Content-Type"] = _json(body), "application/json"
         if key is not None:  # a header takes plain and short texts
             headers["Idempotency-Key"] = key if re.fullmatch("[ -~]{1,200}", key) else sha256(key.encode()).hexdigest()
-        content = None if body is None else _json(body)
-        headers |= {"Content-Type": "application/json"} if content else {}
+        since, pause = time.monotonic(), SHORTEST_PAUSE
         while True:
-            request = self._http.build_request(method, path, params=params, headers=headers, content=content)
             try:
-                answer = await self._do(request)
+                answer = await self._do(self._http.build_request(method, path, headers=headers, **how), stream=stream)
+                self.has_answered.set()
             except httpx.TransportError as error:
                 answer = error
-            if not (pause := attempts.pause_after(answer)):
+            if getattr(answer, "is_success", False):
                 return answer
-            await self._sleep(pause)
+            await self._sleep(self._pause(answer, since, pause, again=again))
+            pause = min(2.0 * pause, LONGEST_PAUSE)
+
+    def _pause(self, answer: Any, since: float, pause: float, *, again: bool) -> float:
+        """Return the seconds to wait before the next attempt.
+
+        Args:
+            answer: a refusal, or an error of the network.
+            since: when the first attempt was made.
+            pause: least seconds to wait.
+            again: as for `_send`.
+
+        Raises:
+            SurepickError: there is no use in waiting; of the class and with the sentence of the server.
+        """
+        status, found = getattr(answer, "status_code", 0), _refusal(answer, self.url)
+        if status not in (0, *BUSY, *BROKEN) or isinstance(found, CorruptLog):
+            raise found
+        is_undone = isinstance(answer, NEVER_SENT) or (status in BUSY and not isinstance(found, OutcomeUnknown))
+        if not (again or is_undone):
+            raise OutcomeUnknown(
+                f"the connection to {self.url} was lost before the answer came, so this has happened, or not; look "
+                "into the log of the study, and do it again if it has not."
+            ) from found
+        asked_for = answer.headers.get("Retry-After", "") if status else ""
+        pause = max(pause, float(asked_for) if asked_for.isdecimal() else 0.0)
+        usual = PATIENCE if self.has_answered.is_set() else FIRST_PATIENCE
+        if time.monotonic() + pause > since + (usual if self.patience is None else self.patience):
+            raise found
+        return pause * random.uniform(1.0, 1.5)  # noqa: S311 (so that many clients come back one by one)
 
     async def _get(self, part: str = "") -> Any:
         return _content(await self._send("GET", self._path(part)))
@@ -215,13 +209,13 @@ class _Methods:
         """Return all items of a list that comes in pages."""
         found = list[Record]()
         while after is not None:
-            page = _content(await self._send("GET", path, after=after, limit=10_000))
+            page = _content(await self._send("GET", path, params={"after": after, "limit": 10_000}))
             found += page[items]
             after = page["next"]
         return found
 
     async def _download(self, path: str | Path, part: str, **params: Any) -> Path:
-        answer = await self._send("GET", self._path(part), **params)
+        answer = await self._send("GET", self._path(part), params=params)
         with replacing(Path(path)) as draft:
             draft.write_bytes(answer.content)
         return Path(path)
@@ -257,6 +251,7 @@ class _Methods:
     @_Method
     async def ask(self, n: int = 1, *, worker: str | None = None, lease: Any = OWN_LEASE) -> list[Record]:
         """Return the next asks: the open asks of this worker first, fewer than n if the budget ends."""
+        lease = lease.total_seconds() if isinstance(lease, timedelta) else lease
         return list((await self._post("asks", n=n, worker=worker, again=True, lease=lease))["asks"])
 
     @_Method
@@ -387,25 +382,20 @@ class _Methods:
         return await self._download(path, "report")
 
     async def _events(self, after: int) -> AsyncGenerator[Record]:
-        attempts = None
         while True:
-            text, headers = "", {"Last-Event-ID": str(after), "Accept": "text/event-stream"}
-            request = self._http.build_request("GET", self._path("events"), headers=headers, timeout=STREAM_TIMEOUT)
-            try:
-                answer = await self._do(request, stream=True)
+            headers, text = {"Last-Event-ID": str(after), "Accept": "text/event-stream"}, ""
+            how: dict[str, Any] = {"headers": headers, "timeout": STREAM_TIMEOUT, "stream": True}
+            answer = await self._send("GET", self._path("events"), **how)
+            with suppress(httpx.TransportError):  # then the next connection goes on
                 async with aclosing(self._texts(answer)) as parts:
                     async for part in parts:
                         *blocks, text = (text + part).split("\n\n")
                         for block in blocks:
-                            attempts = None  # patience counts from the loss of a connection
                             said = dict(re.findall("^(id|data): (.*)$", block, re.MULTILINE))
                             if "id" in said:
                                 after = int(said["id"])
                                 yield json.loads(said["data"], object_hook=Record)
-            except httpx.TransportError as error:
-                answer = error
-            attempts = attempts or _Attempts(self)
-            await self._sleep(attempts.pause_after(answer) or SHORTEST_PAUSE)
+            await self._sleep(SHORTEST_PAUSE)
 
 
 class Client(_Methods):
@@ -496,33 +486,25 @@ class AsyncClient(_Methods):
 
 
 def _checked(url: str, token: str, *, allow_http: bool) -> str:
-    """Return the address of a server; a token goes unencrypted to this machine alone, and no error shows it."""
-    found = None
-    with suppress(httpx.InvalidURL, TypeError):
-        found = httpx.URL(url)
-    if found is not None and found.userinfo:
-        raise InvalidInput(f"the address of a server must have no password in it; pass `token`, or set {OF_TOKEN}.")
-    if found is None or found.scheme not in ("http", "https") or not found.host:
-        raise InvalidInput(f"the address of a server must be like http://127.0.0.1:8080, got {url!r}.")
+    """Return the address of a server; a token goes unencrypted to this machine alone, and no error shows a secret."""
+    found = re.fullmatch(r"(?i)(https?)://(\[[^]]+\]|[^/?#@:\s[\]]+)(:\d+)?(/[^?#\s]*)?", str(url))
+    if found is None:
+        raise InvalidInput("the address of a server must be like http://127.0.0.1:8080, and have no password in it.")
     if not re.fullmatch("[!-~]*", token):
         raise InvalidInput("a token must be one word of plain letters and digits, as `surepick token create` shows it.")
-    is_here = re.fullmatch(r"localhost|127(\.\d+){3}|::1", found.host) is not None
-    if token and found.scheme == "http" and not (is_here or allow_http):
+    is_here = re.fullmatch(r"localhost|127(\.\d+){3}|\[::1\]", found[2]) is not None
+    if token and found[1].lower() == "http" and not (is_here or allow_http):
         raise InvalidInput(
-            f"a token for {found.host} must go encrypted, and http:// is not; use https://, or allow it in a network "
+            f"a token for {found[2]} must go encrypted, and http:// is not; use https://, or allow it in a network "
             f"that you trust, by allow_http=True or {OF_HTTP}=1."
         )
-    return str(found.copy_with(query=None, fragment=None)).rstrip("/")
+    return found[0].rstrip("/")
 
 
 def _json(body: dict[str, Any]) -> bytes:
-    """Return the text of a request; numbers and arrays of NumPy are numbers and lists, and times are in seconds."""
-
-    def plain(one: Any) -> Any:
-        return one.total_seconds() if isinstance(one, timedelta) else one.tolist()
-
+    """Return the text of a request; numbers and arrays of NumPy are numbers and lists."""
     try:
-        return json.dumps(body, allow_nan=False, default=plain).encode()
+        return json.dumps(body, allow_nan=False, default=lambda one: one.tolist()).encode()
     except (TypeError, ValueError, AttributeError) as error:
         raise InvalidInput(f"a request must consist of texts and finite numbers; {error}.") from None
 
@@ -547,5 +529,4 @@ def _refusal(answer: Any, url: str) -> SurepickError:
         kind = getattr(errors, problem["type"].rpartition(":")[2], kind)
         said = said if problem["detail"] == answer.reason_phrase else str(problem["detail"])
     said += f" Here a token is an argument of the client, or in {OF_TOKEN}." if answer.status_code == 401 else ""
-    found: SurepickError = kind(said)
-    return found
+    return kind(said)  # type: ignore[no-any-return]

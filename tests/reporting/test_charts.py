@@ -93,7 +93,7 @@ def test_unknown_numbers_draw_nothing() -> None:
         drawn("interval_bars", charts.interval_bars(bars[:1], 2)),
         drawn("scatter", charts.scatter([Point("a", nan, 1.0, nan), Point("b", 1.0, 2.0, nan)], 2)),
         drawn("bars", charts.pull_bars([Pulls("a", 0, nan)])),
-        drawn("evidence_line", charts.evidence_line([(1, 0.0, math.inf), (2, math.inf, 3.0)])),
+        drawn("evidence_line", charts.evidence_line([(1, math.inf, math.inf), (2, math.inf, 3.0)])),
         drawn("evidence_line", charts.evidence_line([])),
     ]
     for page in pages:

@@ -354,6 +354,46 @@ def test_the_list_follows_and_a_deleted_study_is_gone(browser: Any, server: Runn
         page.get_by_role("heading", name="This did not work").wait_for()
 
 
+def test_a_page_changes_in_place(browser: Any, server: RunningServer) -> None:
+    """Of 300 random changes each gives the fresh page, and a field that stays keeps its focus and its text."""
+    made(server.storage)
+    with visiting(browser) as page:
+        page.goto(f"{server.url}/studies/paints")
+        found = page.evaluate(
+            """async (url) => {
+                const { morphChildren } = await import(url);
+                let seed = 1;
+                const random = (n) => { seed = (seed * 48271) % 2147483647; return seed % n; };
+                const html = (ids) => "<h2>x</h2>\\n" + ids.map((id) =>
+                    (random(3) ? "" : `<p>${random(9)}</p>\\n`) +
+                    `<article id="a${id}">${random(2)}<form><input id="f${id}"></form></article>\\n`).join("");
+                const place = document.createElement("section");
+                document.body.append(place);
+                let ids = [1, 2, 3, 4, 5];
+                place.innerHTML = html(ids);
+                const wrong = [];
+                for (let turn = 0; turn < 300; turn++) {
+                    const kept = ids[random(ids.length)];
+                    const field = document.getElementById(`f${kept}`);
+                    field.focus();
+                    field.value = "typed";
+                    ids = ids.filter((id) => id === kept || random(3));
+                    for (let n = random(3); n; n--) ids.splice(random(ids.length + 1), 0, 100 * turn + 10 + n);
+                    const fresh = document.createElement("section");
+                    fresh.innerHTML = html(ids);
+                    const wanted = fresh.innerHTML;
+                    morphChildren(place, fresh);
+                    if (place.innerHTML !== wanted) wrong.push(`${turn}: not the fresh page`);
+                    const isKept = document.activeElement === field && field.value === "typed";
+                    if (!isKept) wrong.push(`${turn}: focus or text`);
+                }
+                return wrong;
+            }""",
+            f"{server.url}/static/surepick.js",
+        )
+        assert found == []
+
+
 # ---- who may do what
 
 
@@ -407,6 +447,20 @@ def test_two_people_with_different_roles(browser: Any, server: RunningServer) ->
             until(lambda: client.get("/studies").status_code == 401)
         bench.get_by_role("button", name="Ask", exact=True).click()
         bench.get_by_label("Token").wait_for()
+
+
+def test_a_link_in_a_message_opens_the_page(browser: Any, server: RunningServer) -> None:
+    """A browser sends no strict cookie with a link of another site; a visitor who is signed in sees the page."""
+    made(server.storage)
+    token = make_token(server.storage, "read")
+    with visiting(browser, expects="status of 401") as page:
+        page.goto(f"{server.url}/studies/paints")
+        page.get_by_label("Token").fill(token)
+        page.get_by_role("button", name="Sign in").click()
+        live(page)
+        page.goto(f"{server.url}/sign-in".replace("127.0.0.1", "localhost"))
+        page.evaluate("url => { location.href = url; }", f"{server.url}/studies/paints")
+        live(page)
 
 
 # ---- hostile texts

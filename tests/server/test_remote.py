@@ -278,6 +278,6 @@ def test_the_address_as_an_option(
 
 def test_addresses_of_servers() -> None:
     """Any case and spaces around it; an unknown scheme names the forms there are."""
-    assert open_storage(" HTTP://127.0.0.1:9 ").address == "http://127.0.0.1:9"
+    assert open_storage(" HTTP://127.0.0.1:9/ ").address == "HTTP://127.0.0.1:9"
     with pytest.raises(StorageError, match='"http://host:8080" for a server'):
         open_storage("ftp://127.0.0.1:9")

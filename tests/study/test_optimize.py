@@ -41,6 +41,21 @@ def test_a_function_is_measured_until_the_study_stops() -> None:
     assert {event["reason"] for event in study.log if event["kind"] == "failed"} == {"bubbles"}
 
 
+def test_check_pulls_of_an_audit_are_made() -> None:
+    """After the verdict a call measures what the audit planned, and a further call measures nothing."""
+    study, rng = new(), np.random.default_rng(0)
+
+    def measure(arm: int) -> float:
+        return means(arm) + 0.2 * float(rng.standard_normal())
+
+    study.optimize(measure)
+    n = len(study.measurements)
+    checks = study.audit(5)
+    study.optimize(measure)
+    study.optimize(measure)
+    assert len(study.measurements) == n + checks == n + 5
+
+
 def test_a_function_that_raises_ends_all_and_what_was_measured_is_kept() -> None:
     """The ask is given up with the error as its reason."""
     study = new()

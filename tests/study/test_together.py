@@ -3,6 +3,7 @@
 import json
 import logging
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -89,7 +90,7 @@ def shown(one: Any) -> Any:
     return one
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(
     kind=st.sampled_from(["usual", "bounded", "small budget", "per arm", "binary", "two best"]),
     batches=st.lists(st.lists(steps, max_size=8), max_size=5),
@@ -148,6 +149,28 @@ def test_many_calls_take_one_commit_and_are_on_the_disk(shared: Place, monkeypat
     assert [one.by for one in other.measurements] == [f"worker {ask.id}" for ask in asks]
     assert len({one.at for one in other.measurements}) == 4
     assert study.together([]) == []
+
+
+def test_several_objects_and_threads_write_together_in_turn(shared: Place) -> None:
+    """Each finds what the others have written; nothing is lost, and every ask is answered once."""
+    first = new("usual", shared.open())
+    studies = [first, first, load_study("mix", shared.open()), load_study("mix", shared.open())]
+
+    def work(worker: int) -> None:
+        study = studies[worker]
+        for _ in range(8):
+            asks = [partial(study.ask, 1, worker=f"{worker} {n}") for n in range(5)]
+            asked = [one for made in study.together(asks) if not isinstance(made, Exception) for one in made]
+            told = study.together([partial(study.tell, ask, 0.5, worker="bench", warn=False) for ask in asked])
+            assert all(isinstance(one, Told) for one in told)
+
+    with ThreadPoolExecutor(len(studies)) as pool:
+        list(pool.map(work, range(len(studies))))
+    again = load_study("mix", shared.open())
+    assert {study.head for study in studies} == {again.head}
+    assert again.pending == []
+    answered = [one.ask for one in again.measurements]
+    assert len(answered) == len(set(answered)) == len(again.state.attempts)
 
 
 def test_a_call_that_was_refused_after_it_wrote_leaves_nothing(shared: Place) -> None:

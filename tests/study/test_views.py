@@ -125,6 +125,15 @@ def test_a_summary_that_cannot_be_kept_harms_nothing(monkeypatch: pytest.MonkeyP
     assert load_study("trees", study.storage).stopped
 
 
+def test_a_list_loads_no_study_that_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server has its studies in memory: what they say now is in the list, though no summary is."""
+    study = new()
+    study.ask(2)
+    monkeypatch.setattr(studies, "Study", refuse)
+    (listed,) = views.list_records(study.storage, {study.name: study}.get)
+    assert (listed["name"], listed["n_pending"], listed["n_events"]) == (study.name, 2, study.head[0])
+
+
 def test_a_snapshot_costs_the_same_whatever_the_length_of_the_log() -> None:
     """Counted in calls of functions, after a result that changes it."""
     study = create_study("mix", arms=twenty_arms(), noise_std=1.0, delta=1e-9, storage="memory:")

@@ -346,9 +346,8 @@ def _fewest_pulls(W: Array, X: Array, Y: Array, price: Array, steps: int) -> tup
     """
     W = np.tile(W, (len(Y) if steps else 1, 1))
     found, who = np.full(len(Y), np.inf), np.zeros(len(Y), dtype=np.int64)
-    path = np.einsum_path("jp,pd,pe->jde", W, X, X)[0]
     for step in range(steps + 1):
-        A_inv = np.linalg.inv(np.einsum("jp,pd,pe->jde", W, X, X, optimize=path))
+        A_inv = np.linalg.inv((W[:, None] * X.T) @ X)
         V = Y @ A_inv
         needed = price * (V * Y).sum(axis=2)
         top = needed.max(axis=1)

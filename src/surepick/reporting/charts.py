@@ -242,7 +242,7 @@ def evidence_line(path: Sequence[tuple[int, float, float]]) -> EvidenceLine:
 def share_of(evidence: float, threshold: float) -> float:
     """Return evidence in percent of the threshold, from 0 to 150."""
     share = evidence / threshold if threshold > 0.0 else 0.0
-    return 100.0 * min(max(share, 0.0), 1.5)
+    return 0.0 if math.isnan(share) else 100.0 * min(max(share, 0.0), 1.5)
 
 
 def thinned(path: Sequence[tuple[int, float, float]]) -> list[tuple[int, float, float]]:

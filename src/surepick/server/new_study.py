@@ -68,7 +68,7 @@ async def submitted(request: Request, who: Admin) -> Response:
         view["plan"] = await run_in_threadpool(_planned, arms, options, form) if form["lead"] else None
     except SurepickError as error:
         view["problem"] = in_page(str(error).replace(f"in {studies.storage.address}", "on this server"))
-    return page(request, "new.html", who=who, status=422 if view["problem"] else 200, **view)
+    return page(request, "new.html", who=who, **view)  # also with a problem: the form goes on
 
 
 def _view(sent: Mapping[str, str]) -> dict[str, Any]:

@@ -76,7 +76,9 @@ async def error_page(request: Request, status: int, detail: str) -> Response:
     """Return an error as a page; where a token is missing, the form to sign in."""
     if status == 401:
         back = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-        return page(request, "sign_in.html", who=None, status=status, back=back, problem="")
+        # By a link of another site, a browser sends no cookie: the page asks for itself once more.
+        is_elsewhere = request.method == "GET" and request.headers.get("sec-fetch-site") == "cross-site"
+        return _sign_in(request, status=status, back=back, is_elsewhere=is_elsewhere)
     return page(request, "problem.html", who=None, status=status, detail=detail)
 
 
@@ -96,7 +98,12 @@ def static(name: str) -> Response:
 @router.get("/sign-in")
 async def sign_in_page(request: Request) -> Response:
     """Show the form for a token."""
-    return page(request, "sign_in.html", who=None, back="", problem="")
+    return _sign_in(request)
+
+
+def _sign_in(request: Request, *, status: int = 200, **values: Any) -> Response:
+    known = {"back": "", "problem": "", "is_elsewhere": False, **values}
+    return page(request, "sign_in.html", who=None, status=status, **known)
 
 
 @router.post("/sign-in")
@@ -107,7 +114,7 @@ async def sign_in(request: Request) -> Response:
     try:
         await request.app.state.tokens.of_secret(secret)
     except HTTPException as error:
-        return page(request, "sign_in.html", who=None, status=401, back=back, problem=error.detail)
+        return _sign_in(request, status=401, back=back, problem=error.detail)
     is_own = back.startswith(f"{base}/") and not back.startswith(("//", "/\\"))
     response = RedirectResponse(back if is_own else f"{base}/", 303)
     set_cookie(request, response, secret)

@@ -155,7 +155,8 @@ class OpenStudies:
 
     def list(self) -> list[Record]:
         """Return all studies as `surepick list` does, sorted by name."""
-        return list_records(self.storage)
+        opened = {name: one.study for name, one in list(self._open.items())}
+        return list_records(self.storage, opened.get)
 
     # ---- reading and writing
 

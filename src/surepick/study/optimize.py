@@ -102,7 +102,8 @@ class _Run:
     def next_ask(self, worker: str) -> "StudyAsk | None":
         """Return what to measure next; None if the study has stopped, or nothing may be asked for any more."""
         is_late = self._deadline is not None and monotonic() >= self._deadline
-        if is_late or self._ends.is_set() or self.study.stopped or next(self._pulls, self) is not None:
+        has_ended = self.study.stopped and not self.study.state.can_ask  # after a verdict there may be check pulls
+        if is_late or self._ends.is_set() or has_ended or next(self._pulls, self) is not None:
             return None
         self._release(worker)
         asks = self.study.ask(1, worker=worker, lease=self._lease)

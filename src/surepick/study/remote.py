@@ -125,13 +125,6 @@ class RemoteStudy(Study):
 
     storage: HttpStorage
 
-    def __init__(self, storage: HttpStorage, name: str, *, author: str = "") -> None:
-        super().__init__(storage, name, author=author)
-
-    def __reduce__(self) -> Any:
-        """As for other studies."""
-        return partial(RemoteStudy, self.storage, self.name, author=self.author), ()
-
     @property
     def _client(self) -> "Client":
         return self.storage.client.of(self.name)
@@ -157,13 +150,11 @@ class RemoteStudy(Study):
         self._client.fail(id_, reason=check_text("reason", reason), worker=self._who(worker))
 
     def _take_in(self, ask: Any, arm: Any, value: Any, *, worker: str | None, questions: bool, **how: Any) -> Told:
-        key, takes_flags = how.get("key"), how.get("takes_flags", False)
+        key = how.get("key")
         with self._log.reading() as state:
             n_before, who = len(state.measurements), self._who(worker)
-            is_flag = takes_flags and requests.is_pass_or_fail(state, value)
-            given = (
-                [float(value)] if is_flag else [requests.check_value(state, one) for one in requests.values_in(value)]
-            )
+            value = float(value) if how.get("takes_flags") and requests.is_pass_or_fail(state, value) else value
+            given = [requests.check_value(state, one) for one in requests.values_in(value)]
             if ask is not None:
                 ask = requests.find_ask(state, ask).id
             else:

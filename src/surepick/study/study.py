@@ -114,7 +114,7 @@ class Study:
 
     def __reduce__(self) -> Any:
         """A pickle has the storage by its address, and the name: another process opens the same study."""
-        return partial(Study, self.storage, self.name, author=self.author), ()
+        return partial(type(self), self.storage, self.name, author=self.author), ()
 
     def close(self) -> None:
         """Let go of the connections of its storage; a later call makes new ones. `with` does it at the end."""
@@ -532,7 +532,7 @@ class Study:
         lease: Any = OWN_LEASE,
         **unknown: Never,
     ) -> None:
-        """Measure by a Python function until the study has stopped.
+        """Measure by a Python function until the study has stopped; after `audit`, until the check pulls are made.
 
         Args:
             function: of an arm (row number or vector) to a reward; it may raise `Skipped` if it has none this time.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # commands that print a help text load no mathematics
     from surepick.learning.snapshot import Snapshot
     from surepick.study.state import AskRecord, Measurement, State
     from surepick.study.storage.base import Storage, Summary
-    from surepick.study.study import StudyAsk
+    from surepick.study.study import Study, StudyAsk
 
 Record = dict[str, Any]
 
@@ -221,18 +221,24 @@ def measurement_record(state: "State", one: "Measurement") -> Record:
     return dict(zip(OF_MEASUREMENT, (*values, changes), strict=True))
 
 
-def list_records(storage: "Storage") -> list[Record]:
+def list_records(storage: "Storage", opened: "Callable[[str], Study | None]" = lambda _: None) -> list[Record]:
     """Return all studies of a storage for `surepick list`, sorted by name.
 
     The storage keeps a summary of each study. A study that has changed since its summary is loaded, and its summary is
     kept anew.
+
+    Args:
+        storage: that the studies are in.
+        opened: returns a study by its name if it is in memory already; it is not loaded then.
     """
-    return [_list_record(storage, one) for one in storage.summaries()]
+    return [_list_record(storage, one, opened) for one in storage.summaries()]
 
 
-def _list_record(storage: "Storage", one: "Summary") -> Record:
+def _list_record(storage: "Storage", one: "Summary", opened: "Callable[[str], Study | None]") -> Record:
     try:
         known = json.loads(one.kept.text) if one.kept is not None and one.kept.hash == one.hash else None
+        if known is None and (study := opened(one.name)) is not None:
+            known = study.snapshot.record(OF_LIST)
         if known is None:
             from surepick.study.study import Study  # noqa: PLC0415 (loads the mathematics)
 

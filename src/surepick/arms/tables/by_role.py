@@ -15,8 +15,8 @@ ROLES = {
     "name": "name of the arm",
     "number": "feature: number",
     "category": "feature: category",
-    "cost": "cost of a measurement",
-    "noise": "noise of a measurement",
+    "cost": "cost",
+    "noise": "noise",
     "out": "leave out",
 }
 """Every role of a column, and its words."""

@@ -46,8 +46,8 @@ function morph(old, fresh) {
   morphChildren(old, fresh);
 }
 
-/** Children with an id meet their namesakes; the others meet by their order. */
-function morphChildren(old, fresh) {
+/** Children with an id meet their namesakes; the others meet by their order. A node that moves would lose the focus. */
+export function morphChildren(old, fresh) {
   const wanted = new Set([...fresh.children].map((child) => child.id).filter(Boolean));
   for (const child of [...old.children]) {
     if (child.id && !wanted.has(child.id)) child.remove();
@@ -56,6 +56,7 @@ function morphChildren(old, fresh) {
   let place = old.firstChild;
   for (const child of [...fresh.childNodes]) {
     const found = child.id ? named.get(child.id) : place;
+    while (child.id && found && place !== found && !place.id) place = removed(place);
     if (!found || !isSameKind(found, child)) {
       old.insertBefore(document.importNode(child, true), place);
       continue;
@@ -64,11 +65,14 @@ function morphChildren(old, fresh) {
     else old.insertBefore(found, place);
     morph(found, child);
   }
-  while (place) {
-    const next = place.nextSibling;
-    place.remove();
-    place = next;
-  }
+  while (place) place = removed(place);
+}
+
+/** Remove a node; return the one after it. */
+function removed(node) {
+  const next = node.nextSibling;
+  node.remove();
+  return next;
 }
 
 // ---- what is said to the reader
