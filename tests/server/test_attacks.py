@@ -84,6 +84,16 @@ def test_a_page_of_the_log_reads_no_more_than_it_shows(server: RunningServer, mo
     study.close()
 
 
+def test_a_small_file_does_not_become_gigabytes(server: RunningServer) -> None:
+    """A category has a feature for each of its words: a table of half a megabyte had a hundred million numbers."""
+    lines = "".join(f"n{n},a{n % 1_500},b{n % 1_400}\n" for n in range(3_000))
+    for do in ("", "create"):
+        sent = {"file": ("recipes.csv", f"name,oil,salt\n{lines}")}
+        text = httpx.post(f"{server.url}/new", files=sent, data={"do": do}, timeout=LIMIT).text
+        assert "got 2,900 features (one for each word of a category) of 3,000 arms" in text
+    assert httpx.get(f"{server.api}/studies").json()["studies"] == []
+
+
 # ---- time
 
 

@@ -6,7 +6,7 @@ mistake loses nothing.
 
 import base64
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote
@@ -16,9 +16,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 from starlette.responses import RedirectResponse
 
-from surepick.arms.tables.by_role import column_roles, read_by_role, table_of_upload
+from surepick.arms.tables.by_role import ColumnRole, column_roles, read_by_role, table_of_upload
+from surepick.arms.tables.columns import text_of
 from surepick.arms.tables.read import TableArms
-from surepick.arms.tables.sources import parse_number
+from surepick.arms.tables.sources import Table, parse_number
 from surepick.errors import InvalidInput, SurepickError
 from surepick.learning.spec import Spec
 from surepick.planning.plan import plan
@@ -27,6 +28,7 @@ from surepick.server.api import Admin, check_new
 from surepick.server.pages import page
 from surepick.server.studies import OpenStudies
 from surepick.study.admin import create_study
+from surepick.study.events import MOST_FEATURES
 
 router = APIRouter(include_in_schema=False)
 DEFAULTS = {"kind": "number", "how many": "1", "how sure": "95", "loss": "0"}
@@ -34,6 +36,8 @@ FORM = (*DEFAULTS, "name", "sheet", "smallest", "largest", "budget", "lead", "sc
 """Fields of the form; errors call them by these names."""
 MOST_PLANNED = 2_000
 """Arms of a plan that takes seconds."""
+MOST_NUMBERS = 1_000_000
+"""Features of all arms together."""
 MOST_COLUMNS, ROOM = 1_000, 100_000
 """Most columns of a table, and bytes of a request beside its file, of which each three bytes are four letters."""
 
@@ -102,9 +106,25 @@ def _understood(view: dict[str, Any], roles: list[str]) -> tuple[TableArms, dict
     form["name"] = form["name"] or PurePath(form["title"]).stem
     table = table_of_upload(form["title"], content, form["sheet"] or None)
     view["columns"] = column_roles(table, roles)
+    _check_size(table, view["columns"])
     arms = _quiet(read_by_role, table, view["columns"])
     view["arms"] = in_page(str(arms.roles))
     return arms, _options(arms, form)
+
+
+def _check_size(table: Table, columns: Sequence[ColumnRole]) -> None:
+    """Refuse a table whose features would take gigabytes: a category has one for each of its words."""
+    words = [len({*map(text_of, table.cells[one.title])}) for one in columns if one.role == "category"]
+    n_features, n_rows = (
+        sum(words) + sum(one.role == "number" for one in columns),
+        len(next(iter(table.cells.values()))),
+    )
+    if n_features > MOST_FEATURES or n_features * n_rows > MOST_NUMBERS:
+        raise InvalidInput(
+            f"a table must have at most {MOST_FEATURES:,} features and {MOST_NUMBERS:,} numbers here, got "
+            f"{n_features:,} features (one for each word of a category) of {n_rows:,} arms; leave out columns that "
+            "tell arms apart and say nothing about them."
+        )
 
 
 def _options(arms: TableArms, form: Mapping[str, str]) -> dict[str, Any]:
