@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from surepick.server import api, studies
+from surepick.server import api, pages, studies
 from surepick.study.admin import create_study, load_study
 from surepick.study.study import Study
 from tests.server.conftest import RunningServer
@@ -80,7 +80,7 @@ def test_a_page_of_the_log_reads_no_more_than_it_shows(server: RunningServer, mo
     monkeypatch.setattr(place, "read", noted)
     text = httpx.get(f"{server.url}/studies/tea/log?events=3").text
     assert "event 2" in text or ">2<" in text
-    assert 2 in limits
+    assert pages.N_ROWS in limits
     study.close()
 
 

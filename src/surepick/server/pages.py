@@ -251,7 +251,7 @@ async def log_page(
             n if given is None else min(max(given - 1, 0), n)
             for given, n in ((before, len(state.measurements)), (events, state.n_events))
         )
-        rows = found.events_after(max(end - N_ROWS, 0), min(end, N_ROWS))
+        rows = found.events_after(max(end - N_ROWS, 0), N_ROWS)[: min(end, N_ROWS)]
         return {
             "entries": study_view.entries_of(state, last, N_ROWS),
             "events": study_view.event_lines(state, rows)[::-1],
