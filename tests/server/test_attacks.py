@@ -141,6 +141,29 @@ def test_a_log_that_loads_slowly_keeps_no_other_waiting(server: RunningServer, m
     assert loaded.count("tea") == 1
 
 
+def test_a_study_that_is_made_while_others_look_for_it(server: RunningServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its maker gets its record, not the answer to a question from before."""
+    goes_on, asked, begin = threading.Event(), list[str](), Study.__init__
+
+    def slow(self: Study, storage: Any, name: str, **more: Any) -> None:
+        asked.append(name)
+        try:
+            begin(self, storage, name, **more)
+        finally:
+            if len(asked) == 1:
+                goes_on.wait(LIMIT)
+
+    monkeypatch.setattr(Study, "__init__", slow)
+    with ThreadPoolExecutor(2) as pool, server.client() as client:
+        early = pool.submit(client.get, "/studies/tea")
+        until(lambda: asked)
+        body = {"name": "tea", "arms": {"rows": ROWS}, "options": {"noise_std": 1.0}}
+        made = pool.submit(client.post, "/studies", json=body)
+        until(lambda: "tea" in server.server.app.state.studies.storage.names())
+        goes_on.set()
+        assert (early.result().status_code, made.result().status_code) == (404, 201)
+
+
 # ---- connections
 
 

@@ -141,10 +141,15 @@ class OpenStudies:
         """Open a study, if it is not open already; requests that come at the same time load it once."""
         if (known := self._open.get(name)) is not None:
             return known
-        if (loading := self._loading.get(name)) is None:
-            loading = self._loading[name] = asyncio.create_task(to_thread.run_sync(self._get, name))
-            loading.add_done_callback(lambda _: self._loading.pop(name))
-        return await asyncio.shield(loading)
+        if (loading := self._loading.get(name)) is not None:
+            with suppress(SurepickError):  # that began, perhaps, before the study was made
+                return await asyncio.shield(loading)
+        loading = self._loading[name] = asyncio.create_task(to_thread.run_sync(self._get, name))
+        try:
+            return await asyncio.shield(loading)
+        finally:
+            if self._loading.get(name) is loading:
+                del self._loading[name]
 
     def forget(self, name: str) -> None:
         """Let go of a study that was deleted; its listeners see that it is gone."""
@@ -175,12 +180,9 @@ class OpenStudies:
     def _read(self, name: str, call: Callable[[Study], T]) -> T:
         try:
             return call(self.get(name))
-        except CorruptLog:  # deleted and made anew by another process, or damaged: loading it again tells
+        except (CorruptLog, NoSuchStudy):  # deleted, made anew, or damaged: loading it again tells
             self.forget(name)
             return call(self.get(name))
-        except NoSuchStudy:
-            self.forget(name)
-            raise
 
     async def write(self, name: str, call: Callable[[Study], T], *, grouped: bool = True, last: bool = False) -> T:
         """Call a function that writes to a study; when this returns, its events are on the disk.
