@@ -19,6 +19,8 @@ from surepick.study.tokens import Role, new_token
 if TYPE_CHECKING:
     from surepick.study.storage.base import ServerStorage
 
+PATIENCE = 60_000
+"""Milliseconds for which a client may leave an answer unread."""
 OF_TOKENS = ("id", "role", "study", "label", "created_at", "revoked_at")
 
 Place = Annotated[
@@ -97,6 +99,8 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
         raise InvalidInput(f"--host must be an address of this machine, got {host!r}: {error.strerror}.") from error
     with listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # a client that does not read its answer is let go of
+            listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, PATIENCE)
         try:
             listening.bind(address)
             listening.listen(2048)

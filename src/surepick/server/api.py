@@ -19,7 +19,7 @@ from surepick.arms.registry import arms_of
 from surepick.errors import CorruptLog, InvalidInput, NoSuchStudy
 from surepick.reporting.study_words import steps_to_check
 from surepick.server import schemas
-from surepick.server.studies import OpenStudies, to_json
+from surepick.server.studies import OpenStudies, TooBusy, to_json
 from surepick.server.tokens import Identity, requires
 from surepick.study.admin import create_study
 from surepick.study.study import Study
@@ -31,6 +31,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 JSON = "application/json"
 LOOK_AGAIN = 10.0
 """Seconds after which a silent stream checks that its token is still valid."""
+AT_A_TIME = 100
+"""Events that a stream keeps in memory: a client that does not read costs no more."""
 FILE_TYPES = {
     "csv": "text/csv; charset=utf-8",
     "json": JSON,
@@ -114,7 +116,8 @@ class StudyAccess:
 
         said = f"attachment; filename*=UTF-8''{quote(file_name(self.name) + ending, safe='')}"
         kind = FILE_TYPES[ending.rpartition(".")[2]]
-        return Response(await self.read(written), headers={"Content-Disposition": said}, media_type=kind)
+        content = await self.studies.read(self.name, written, is_download=True)
+        return Response(content, headers={"Content-Disposition": said}, media_type=kind)
 
 
 def access(role: Role) -> Any:
@@ -373,8 +376,10 @@ async def events(
             n = await study.studies.changed(study.name, last, LOOK_AGAIN)
             if not await request.app.state.tokens.holds(study.who):
                 return
-            for row in await study.read(partial(Study.events_after, n=last)) if n > last else ():
+            for row in await study.read(partial(Study.events_after, n=last, limit=AT_A_TIME)) if n > last else ():
                 yield ServerSentEvent(raw_data=row.text, id=str(row.n))
                 last = row.n
+    except TooBusy:
+        return  # the client comes again
     except (NoSuchStudy, CorruptLog):  # deleted meanwhile: the client comes again, and hears so
         study.studies.forget(study.name)

@@ -1,5 +1,6 @@
 """The application: settings, limits, headers, errors as problem+json, health and metrics."""
 
+import asyncio
 import logging
 import re
 import reprlib
@@ -46,6 +47,7 @@ HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"same-origin"),
     (b"cache-control", b"no-store"),
+    (b"cross-origin-resource-policy", b"same-origin"),
 ]
 """Of every answer that has no others of these names."""
 OWN_WORDS = {
@@ -56,6 +58,7 @@ OWN_WORDS = {
 """For errors of pydantic whose words name parts of a program."""
 SAFE, UPLOADS = ("GET", "HEAD", "OPTIONS"), ("/new", "/api/v1/studies")
 """Methods that change nothing, and paths of tables of arms."""
+METHODS = (*SAFE, "POST", "PUT", "PATCH", "DELETE")
 MOST_ADDRESSES = 10_000
 """Addresses whose requests are counted; then counting begins anew."""
 
@@ -79,6 +82,8 @@ class ServerSettings:
     """Requests that wait for the writer of one study."""
     rate: int = 5_000
     """Requests a second from one address; 0: no limit."""
+    slowest: float = 30.0
+    """Seconds that a client may take to send a request."""
 
 
 def create_app(settings: ServerSettings) -> FastAPI:
@@ -215,7 +220,8 @@ class Guard:
             await problem(500, "the server failed; its log says more.")(scope, receive, send_guarded)
         finally:
             route = getattr(scope.get("route"), "path_format", "other")  # with no name of a study in it
-            self._seconds.labels(scope["method"], route, status).observe(time.perf_counter() - began)
+            method = scope["method"] if scope["method"] in METHODS else "other"  # a client may make up any number
+            self._seconds.labels(method, route, status).observe(time.perf_counter() - began)
 
     def _route(self, scope: Scope) -> None:
         """Let routes see the path as it was sent, so that a name may have a slash; with the prefix, sent or not."""
@@ -236,13 +242,20 @@ class Guard:
             raise HTTPException(415, f"a body must be JSON, got {kind[:100]!r}; send Content-Type: application/json.")
         longest = self.settings.longest_upload if path in UPLOADS else self.settings.longest_body
         length = 0
+        end: float | None = asyncio.get_running_loop().time() + self.settings.slowest
 
         async def received() -> Message:
-            nonlocal length
-            message = await request.receive()
+            nonlocal length, end
+            try:
+                async with asyncio.timeout_at(end):
+                    message = await request.receive()
+            except TimeoutError:
+                said = f"a request must arrive within {self.settings.slowest:.3g} seconds; send it again."
+                raise HTTPException(408, said) from None
             length += len(message.get("body", b""))
             if length > longest:
                 raise HTTPException(413, f"a request must have at most {longest:,} bytes; send less at a time.")
+            end = end if message.get("more_body") else None
             return message
 
         return received
@@ -261,7 +274,7 @@ class Guard:
 
 @final
 class Server(uvicorn.Server):
-    """A server that ends open streams when it stops, and so does not wait for them.
+    """A server that ends open streams when it stops, and closes connections that send no request.
 
     Args:
         settings: of the server.
@@ -270,9 +283,21 @@ class Server(uvicorn.Server):
     def __init__(self, settings: ServerSettings) -> None:
         self.app = create_app(settings)
         # No access log: addresses have names of studies.
-        quiet: Any = {"access_log": False, "log_level": "warning", "server_header": False}
+        quiet: Any = {"access_log": False, "log_level": "warning", "server_header": False, "ws": "none"}
         config = uvicorn.Config(self.app, settings.host, settings.port, **quiet, timeout_graceful_shutdown=10)
         super().__init__(config)
+        self._ticks = max(round(10 * settings.slowest), 1)
+        self._known = dict[Any, Any]()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Close connections that have sent no request since the last look; called ten times a second."""
+        if counter % self._ticks == 0:
+            connections: Any = self.server_state.connections
+            before, self._known = self._known, {one: one.cycle for one in connections}
+            for one, request in self._known.items():
+                if before.get(one, self) is request:
+                    one.shutdown()  # unless it is being answered
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: Any = None) -> None:
         """Stop."""

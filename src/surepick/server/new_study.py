@@ -5,7 +5,7 @@ mistake loses nothing.
 """
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote
@@ -15,14 +15,16 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 from starlette.responses import RedirectResponse
 
-from surepick.arms.tables.by_role import column_roles, read_by_role, table_of_upload
+from surepick.arms.tables.by_role import ColumnRole, column_roles, n_features_of, read_by_role, table_of_upload
 from surepick.arms.tables.read import TableArms
+from surepick.arms.tables.sources import Table
 from surepick.errors import InvalidInput, SurepickError
 from surepick.planning.plan import plan
 from surepick.reporting.plan_words import PlanView, in_page, number_in, options_of, plan_view
 from surepick.server.api import Admin, create_new, quiet
 from surepick.server.pages import page
 from surepick.server.studies import OpenStudies
+from surepick.study.events import MOST_FEATURES
 
 router = APIRouter(include_in_schema=False)
 DEFAULTS = {"kind": "number", "how many": "1", "how sure": "95", "loss": "0"}
@@ -30,6 +32,8 @@ FORM = (*DEFAULTS, "name", "sheet", "smallest", "largest", "budget", "lead", "sc
 """Fields of the form; errors call them by these names."""
 MOST_PLANNED = 2_000
 """Arms of a plan that takes seconds."""
+MOST_NUMBERS = 1_000_000
+"""Features of all arms together."""
 MOST_COLUMNS, ROOM = 1_000, 100_000
 """Most columns of a table, and bytes of a request beside its file, of which each three bytes are four letters."""
 
@@ -93,9 +97,21 @@ def _understood(view: dict[str, Any], roles: list[str]) -> tuple[TableArms, dict
     form["name"] = form["name"] or PurePath(form["title"]).stem
     table = table_of_upload(form["title"], content, form["sheet"] or None)
     view["columns"] = column_roles(table, roles)
+    _check_size(table, view["columns"])
     arms = quiet(read_by_role, table, view["columns"])
     view["arms"] = in_page(str(arms.roles))
     return arms, options_of(form, arms)
+
+
+def _check_size(table: Table, columns: Sequence[ColumnRole]) -> None:
+    """Refuse a table whose features would take gigabytes."""
+    n_features, n_rows = n_features_of(table, columns), len(next(iter(table.cells.values())))
+    if n_features > MOST_FEATURES or n_features * n_rows > MOST_NUMBERS:
+        raise InvalidInput(
+            f"a table must have at most {MOST_FEATURES:,} features and {MOST_NUMBERS:,} numbers here, got "
+            f"{n_features:,} features (one for each word of a category) of {n_rows:,} arms; leave out columns that "
+            "tell arms apart and say nothing about them."
+        )
 
 
 def _planned(arms: TableArms, options: Mapping[str, Any], form: Mapping[str, str]) -> PlanView:

@@ -16,7 +16,7 @@ from functools import partial
 from operator import itemgetter
 from typing import Any, TypeVar, cast, final
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 
 from surepick._texts import plain_data
 from surepick.errors import CorruptLog, NoSuchStudy, SurepickError
@@ -27,6 +27,10 @@ from surepick.study.views import Record, list_records
 T = TypeVar("T")
 MOST_OPEN = 100
 """Studies that are kept in memory while no request uses them."""
+MOST_READERS = 4
+"""Threads that read one study. Other studies have threads of their own, so they do not wait for a slow one."""
+MOST_DOWNLOADS = 20
+"""Files of one study that wait to be made, one after the other."""
 MOST_TOGETHER = 200
 """Requests in one commit: the first of them waits for the last."""
 LOOK_EVERY = 1.0
@@ -49,6 +53,7 @@ class _OpenStudy:
         self.n_listeners = 0
         self.views = dict[Any, tuple[Any, Any]]()
         """What was made of the study, each with the head of the log that it was made of."""
+        self.readers, self.downloads, self.writers = (CapacityLimiter(n) for n in (MOST_READERS, 1, 1))
 
     def wake(self) -> None:
         """Wake all that wait for a change."""
@@ -69,6 +74,7 @@ class OpenStudies:
         self.storage, self.queue = storage, queue
         self.is_closing = False
         self._open = OrderedDict[str, _OpenStudy]()
+        self._loading = dict[str, asyncio.Task[_OpenStudy]]()
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -108,19 +114,31 @@ class OpenStudies:
 
     def _get(self, name: str) -> _OpenStudy:
         with self._lock:
-            if (known := self._open.get(name)) is None:
-                known = self._open[name] = _OpenStudy(Study(self.storage, name, author="api"))
-                others = [(other, one) for other, one in self._open.items() if one is not known]
-                idle = [other for other, one in others if one.writer is None and not one.n_listeners]
-                for other in idle[: max(len(self._open) - MOST_OPEN, 0)]:
-                    del self._open[other]
-            self._open.move_to_end(name)
+            if name in self._open:
+                self._open.move_to_end(name)
+                return self._open[name]
+        made = _OpenStudy(Study(self.storage, name, author="api"))  # a long log takes seconds: others do not wait
+        with self._lock:
+            known = self._open.setdefault(name, made)
+            others = [(other, one) for other, one in self._open.items() if one is not known]
+            idle = [other for other, one in others if one.writer is None and not one.n_listeners]
+            for other in idle[: max(len(self._open) - MOST_OPEN, 0)]:
+                del self._open[other]
             return known
 
     async def open(self, name: str) -> _OpenStudy:
-        """Open a study, if it is not open already."""
-        known = self._open.get(name)
-        return await asyncio.to_thread(self._get, name) if known is None else known
+        """Open a study, if it is not open already; requests that come at the same time load it once."""
+        if (known := self._open.get(name)) is not None:
+            return known
+        if (loading := self._loading.get(name)) is not None:
+            with suppress(SurepickError):  # that began, perhaps, before the study was made
+                return await asyncio.shield(loading)
+        loading = self._loading[name] = asyncio.create_task(to_thread.run_sync(self._get, name))
+        try:
+            return await asyncio.shield(loading)
+        finally:
+            if self._loading.get(name) is loading:
+                del self._loading[name]
 
     def forget(self, name: str) -> None:
         """Let go of a study that was deleted; its listeners see that it is gone."""
@@ -136,19 +154,24 @@ class OpenStudies:
 
     # ---- reading and writing
 
-    async def read(self, name: str, call: Callable[[Study], T]) -> T:
-        """Return what a function says of a study; the function runs in another thread."""
-        return await to_thread.run_sync(self._read, name, call)
+    async def read(self, name: str, call: Callable[[Study], T], *, is_download: bool = False) -> T:
+        """Return what a function says of a study; the function runs in a thread of this study.
+
+        Raises:
+            TooBusy: too many requests wait already.
+        """
+        one = await self.open(name)
+        threads, most = (one.downloads, MOST_DOWNLOADS) if is_download else (one.readers, self.queue)
+        if threads.statistics().tasks_waiting >= most:
+            raise TooBusy(f"{most:,} requests wait for study {name!r} already; send this one again in a second.")
+        return await to_thread.run_sync(self._read, name, call, limiter=threads)
 
     def _read(self, name: str, call: Callable[[Study], T]) -> T:
         try:
             return call(self._get(name).study)
-        except CorruptLog:  # deleted and made anew by another process, or damaged: loading it again tells
+        except (CorruptLog, NoSuchStudy):  # deleted, made anew, or damaged: loading it again tells
             self.forget(name)
             return call(self._get(name).study)
-        except NoSuchStudy:
-            self.forget(name)
-            raise
 
     async def write(self, name: str, call: Callable[[Study], T], *, grouped: bool = True, last: bool = False) -> T:
         """Call a function that writes to a study; when this returns, its events are on the disk.
@@ -182,7 +205,8 @@ class OpenStudies:
         while one.waiting:
             taken = [one.waiting.popleft() for _ in range(min(len(one.waiting), MOST_TOGETHER))]
             taken.sort(key=itemgetter(0))
-            outcomes = await asyncio.to_thread(_together, one.study, [call for _, call, _ in taken])
+            calls = [call for _, call, _ in taken]
+            outcomes = await to_thread.run_sync(_together, one.study, calls, limiter=one.writers)
             if any(isinstance(outcome, CorruptLog | NoSuchStudy) for outcome in outcomes):
                 self.forget(name)
             for (_, _, future), outcome in zip(taken, outcomes, strict=True):

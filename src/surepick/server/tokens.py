@@ -21,6 +21,8 @@ COOKIE = "surepick_token"
 FRESH = 1.0
 """Seconds for which tokens are kept in memory: a token that is revoked ends after this time at the latest."""
 LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
+OF_PROXIES = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
+"""Headers by which a proxy shows: other machines may be behind it."""
 A_YEAR = 365 * 86_400
 
 
@@ -117,7 +119,8 @@ def _check_local(request: Request) -> None:
     """Refuse other machines, and names that a stranger's page gave to this machine (DNS rebinding)."""
     host = request.headers.get("host", "")
     name = host if host.endswith("]") else host.rpartition(":")[0] or host
-    if name not in LOCAL_NAMES or request.client is None or not is_loopback(request.client.host):
+    is_local = name in LOCAL_NAMES and request.client is not None and is_loopback(request.client.host)
+    if not is_local or any(header in request.headers for header in OF_PROXIES):
         raise HTTPException(
             403, "a server without tokens serves this machine as localhost alone; create one: surepick token create."
         )

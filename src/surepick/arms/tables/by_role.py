@@ -69,6 +69,12 @@ def column_roles(table: Table, chosen: Sequence[str] = ()) -> list[ColumnRole]:
     return found
 
 
+def n_features_of(table: Table, columns: Sequence[ColumnRole]) -> int:
+    """Return how many features arms will have at most: a category has one for each of its words."""
+    words = [len({*map(text_of, table.cells[one.title])}) for one in columns if one.role == "category"]
+    return sum(words) + sum(one.role == "number" for one in columns)
+
+
 def read_by_role(table: Table, columns: Sequence[ColumnRole]) -> TableArms:
     """Read arms with the role of each column as chosen.
 
