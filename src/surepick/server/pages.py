@@ -18,6 +18,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, RedirectResponse
 
+from surepick._files import file_name
 from surepick._texts import counted
 from surepick._version import __version__
 from surepick.errors import InvalidInput, SurepickError
@@ -61,6 +62,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     found.filters["quoted"] = partial(quote, safe="")
+    found.filters["file_name"] = file_name
     return found
 
 
