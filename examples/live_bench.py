@@ -21,7 +21,7 @@ from examples import field_trial
 
 WORKER = "simulated bench"
 FIRST = 60  # results that are there when the page opens
-PAUSE = 1.5  # seconds that a measurement takes
+PAUSE = 3.0  # seconds that a measurement takes
 
 
 def options() -> dict[str, list[str]]:
