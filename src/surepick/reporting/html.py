@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from surepick._files import file_name
 from surepick.errors import SurepickError
 
 
@@ -54,7 +55,7 @@ def template(name: str, package: str = "surepick.reporting", **options: Any) -> 
         autoescape="finalize" not in options,  # noqa: S701 (see above)
         **options,
     )
-    environment.filters["quoted"] = partial(quote, safe="")
+    environment.filters |= {"quoted": partial(quote, safe=""), "file_name": file_name}
     return environment.get_template(name)
 
 

@@ -19,7 +19,15 @@ from surepick.learning.explain import unmeasured, verdict
 from surepick.learning.progress import WIDE, confidence, facts, sentences
 from surepick.reporting import charts, result_page
 from surepick.reporting.html import Table
-from surepick.reporting.study_words import IF_SLIP, NOT_USABLE, own_means, recipe_cells, remark_of, when
+from surepick.reporting.study_words import (
+    IF_SLIP,
+    NOT_USABLE,
+    own_means,
+    recipe_cells,
+    remark_of,
+    waiting_words,
+    when,
+)
 from surepick.study.state import State
 
 if TYPE_CHECKING:
@@ -204,7 +212,7 @@ def view_of(study: "Study", *, n_arms: int = N_SHOWN) -> StudyView:
         status, can_ask, n_open, n_measurements = now.status, state.can_ask, len(state.open), len(state.measurements)
         asks = [_card(state, one) for one in study.pending[:MOST_ASKS]]
         latest, numbers = entries_of(state, n_measurements, N_LATEST), _numbers(state, result)
-        details = _after_withdrawal(state) if status.state == "withdrawn" else []
+        details = _after_withdrawal(state) if status.state == "withdrawn" else [waiting_words(state)]
     # Estimates may take a second, and writers need not wait for them.
     if status.stopped and not result.stopped:
         result = replace(result, stopped=True)  # by the rounding of another machine; the verdict of the log stands
@@ -215,10 +223,10 @@ def view_of(study: "Study", *, n_arms: int = N_SHOWN) -> StudyView:
         name=study.name,
         head=now.head,
         badge=badge_of(now),
-        sentence=" ".join(said[:n_first]).strip(),
+        sentence=" ".join(said[:n_first]).strip() if result.n_pulls else "Nothing is measured yet.",
         next=_next(now, n_open, can_ask=can_ask),
-        details=[*filter(None, said[1:] if status.stopped else []), *details],
-        leaders={word: text for word, text in known.items() if word not in (*PROVED, *ESTIMATED)},
+        details=[*filter(None, [*(said[1:] if status.stopped else []), *details])],
+        leaders={word: known[word] for word in known if result.n_pulls and word not in (*PROVED, *ESTIMATED)},
         proved={word: known[word] for word in PROVED if word in known and status.state != "withdrawn"},
         estimates={word: known[word] for word in ESTIMATED if word in known} | _cost_of_rest(result),
         numbers=numbers,
@@ -298,11 +306,12 @@ def _next(now: "StudySnapshot", n_open: int, *, can_ask: bool) -> str:
     """Say what to do next: the first that fits."""
     status = now.status
     is_doubtful = status.stopped and status.guarantee == "doubtful"
+    more = " Or ask for more." if can_ask else ""
     said = {
         NOT_USABLE: status.state == "withdrawn",
         "Do what the sentence above says, in a new study that these results guide.": is_doubtful,
         "The budget is spent. Reopen the study with a larger budget to go on.": status.state == "spent",
-        f"Measure, and record the values: {counted(n_open, 'ask')} open.": n_open > 0,
+        f"Measure, and record the values: {counted(n_open, 'ask')} open.{more}": n_open > 0,
         "Ask for the next measurements.": can_ask,
         "Download the certificate and the log: with both, anyone can check the answer.": status.stopped,
     }
@@ -314,8 +323,8 @@ def _after_withdrawal(state: State) -> list[str]:
     said = [IF_SLIP] if state.learner.state.settled.model.has_slip else []
     if state.learner.model == "linear":
         said.append(
-            "A new study can have products of columns (interactions), one mean for each arm (model unstructured), or "
-            "an allowed misfit."
+            "A new study by `surepick create` can have products of columns (--interactions), one mean for each arm "
+            "(--model unstructured), or an allowed misfit (--misfit)."
         )
     if means := own_means(state):
         said.append(f"Estimate, not a guarantee: by their own means, without the model, {means}.")
