@@ -15,11 +15,12 @@ from starlette.concurrency import run_in_threadpool
 from starlette.convertors import Convertor, register_url_convertor
 
 from surepick._files import file_name
+from surepick._texts import to_json
 from surepick.arms.registry import arms_of
 from surepick.errors import CorruptLog, InvalidInput, NoSuchStudy
 from surepick.reporting.study_words import steps_to_check
 from surepick.server import schemas
-from surepick.server.studies import OpenStudies, TooBusy, to_json
+from surepick.server.studies import OpenStudies, TooBusy
 from surepick.server.tokens import Identity, requires
 from surepick.study.admin import create_study
 from surepick.study.study import Study

@@ -19,10 +19,11 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from surepick._texts import to_json
 from surepick._version import __version__
 from surepick.errors import Conflict, InvalidInput, NoSuchStudy, StorageError, StudyExists, SurepickError
 from surepick.server import api, new_study, pages
-from surepick.server.studies import OpenStudies, TooBusy, to_json
+from surepick.server.studies import OpenStudies, TooBusy
 from surepick.server.tokens import Tokens, check_origin
 from surepick.study.storage import open_storage
 from surepick.study.storage.base import ServerStorage
@@ -50,11 +51,7 @@ HEADERS = [
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
 """Of every answer that has no others of these names."""
-OWN_WORDS = {
-    "missing": "is needed",
-    "extra_forbidden": "is no field here",
-    "model_attributes_type": "must be an object",
-}
+RULES = {"missing": "is needed", "extra_forbidden": "is no field here", "model_attributes_type": "must be an object"}
 """For errors of pydantic whose words name parts of a program."""
 SAFE, UPLOADS = ("GET", "HEAD", "OPTIONS"), ("/new", "/api/v1/studies")
 """Methods that change nothing, and paths of tables of arms."""
@@ -140,8 +137,7 @@ def problem(status: int, detail: str, kind: str = "about:blank", headers: Any = 
 async def _answer_error(request: Request, error: Exception) -> Response:
     """Answer an error: to a program as problem+json, to a browser as a page."""
     status, detail, headers = _said(error)
-    address = request.app.state.studies.storage.address
-    detail = detail.replace(f"in {address}", "on this server").replace(address, "this server")
+    detail = request.app.state.studies.public(detail)
     path = request.scope["path"].removeprefix(request.scope["root_path"])
     if not path.startswith("/api/") and path not in ("/readyz", "/metrics"):
         return await pages.error_page(request, status, detail)
@@ -172,8 +168,8 @@ def _malformed(error: Mapping[str, Any], here: Any) -> str:
         if is_there or part != "body" or (error["type"] == "missing" and step == way[-1]):  # others name a type
             place += f"[{step}]" if isinstance(step, int) else f".{step}" if place else str(step)
             here = here[step] if is_there else None
-    rule = OWN_WORDS.get(error["type"]) or re.sub("^(Input|[A-Z][a-z]+) should ", "must ", said)
-    got = "" if error["type"] in OWN_WORDS else f", got {reprlib.repr(error['input'])}"
+    rule = RULES.get(error["type"]) or re.sub("^(Input|[A-Z][a-z]+) should ", "must ", said)
+    got = "" if error["type"] in RULES else f", got {reprlib.repr(error['input'])}"
     return f"{place[:200] or 'the body'} {rule[:500]}{got}."
 
 
@@ -266,10 +262,8 @@ class Guard:
         if now != self._second or len(self._counts) > MOST_ADDRESSES:
             self._second, self._counts = now, {}
         self._counts[address] = self._counts.get(address, 0) + 1
-        if 0 < self.settings.rate < self._counts[address]:
-            raise HTTPException(
-                429, f"more than {self.settings.rate:,} requests a second came from your address; wait."
-            )
+        if 0 < (rate := self.settings.rate) < self._counts[address]:
+            raise HTTPException(429, f"more than {rate:,} requests a second came from your address; wait.")
 
 
 @final

@@ -8,11 +8,11 @@ from typing import Annotated, Any, final
 from fastmcp import FastMCP
 from fastmcp.exceptions import ToolError
 
+from surepick._texts import to_json
 from surepick._version import __version__
 from surepick.errors import CorruptLog, SurepickError
 from surepick.learning.explain import verdict
 from surepick.learning.progress import left_to_do, state_line
-from surepick.server.studies import to_json
 from surepick.study.admin import load_study
 from surepick.study.study import Study
 from surepick.study.views import OF_OUTLOOK, OF_PLAN

@@ -5,25 +5,21 @@ mistake loses nothing.
 """
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
-from urllib.parse import quote
 
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
-from starlette.responses import RedirectResponse
 
-from surepick.arms.tables.by_role import ColumnRole, column_roles, n_features_of, read_by_role, table_of_upload
+from surepick.arms.tables.by_role import column_roles, read_by_role, table_of_upload
 from surepick.arms.tables.read import TableArms
-from surepick.arms.tables.sources import Table
 from surepick.errors import InvalidInput, SurepickError
 from surepick.planning.plan import plan
 from surepick.reporting.plan_words import PlanView, in_page, number_in, options_of, plan_view
 from surepick.server.api import Admin, create_new, quiet
-from surepick.server.pages import page
-from surepick.server.studies import OpenStudies
+from surepick.server.pages import page, to_study
 from surepick.study.events import MOST_FEATURES
 
 router = APIRouter(include_in_schema=False)
@@ -47,7 +43,6 @@ async def blank(request: Request, who: Admin) -> Response:
 @router.post("/new")
 async def submitted(request: Request, who: Admin) -> Response:
     """Read the table and show what was understood, or create the study."""
-    studies: OpenStudies = request.app.state.studies
     sent, roles = await _received(request)
     view = _view(sent)
     form: dict[str, str] = view["form"]
@@ -58,11 +53,10 @@ async def submitted(request: Request, who: Admin) -> Response:
         arms, options = await run_in_threadpool(_understood, view, roles)
         if form["do"] == "create":
             await create_new(request, who, form["name"], arms=arms, author=who.label or "dashboard", **options)
-            base = request.app.state.settings.root_path
-            return RedirectResponse(f"{base}/studies/{quote(form['name'], safe='')}", 303)
+            return to_study(request, form["name"])
         view["plan"] = await run_in_threadpool(_planned, arms, options, form) if form["lead"] else None
     except SurepickError as error:
-        view["problem"] = in_page(str(error).replace(f"in {studies.storage.address}", "on this server"))
+        view["problem"] = in_page(request.app.state.studies.public(error))
     return page(request, "new.html", who=who, **view)  # also with a problem: the form goes on
 
 
@@ -97,21 +91,9 @@ def _understood(view: dict[str, Any], roles: list[str]) -> tuple[TableArms, dict
     form["name"] = form["name"] or PurePath(form["title"]).stem
     table = table_of_upload(form["title"], content, form["sheet"] or None)
     view["columns"] = column_roles(table, roles)
-    _check_size(table, view["columns"])
-    arms = quiet(read_by_role, table, view["columns"])
+    arms = quiet(read_by_role, table, view["columns"], MOST_FEATURES, MOST_NUMBERS)
     view["arms"] = in_page(str(arms.roles))
     return arms, options_of(form, arms)
-
-
-def _check_size(table: Table, columns: Sequence[ColumnRole]) -> None:
-    """Refuse a table whose features would take gigabytes."""
-    n_features, n_rows = n_features_of(table, columns), len(next(iter(table.cells.values())))
-    if n_features > MOST_FEATURES or n_features * n_rows > MOST_NUMBERS:
-        raise InvalidInput(
-            f"a table must have at most {MOST_FEATURES:,} features and {MOST_NUMBERS:,} numbers here, got "
-            f"{n_features:,} features (one for each word of a category) of {n_rows:,} arms; leave out columns that "
-            "tell arms apart and say nothing about them."
-        )
 
 
 def _planned(arms: TableArms, options: Mapping[str, Any], form: Mapping[str, str]) -> PlanView:

@@ -59,6 +59,11 @@ async def error_page(request: Request, status: int, detail: str) -> Response:
     return page(request, "problem.html", who=None, status=status, detail=detail)
 
 
+def to_study(request: Request, name: str, query: str = "") -> Response:
+    """Lead a browser to the page of a study."""
+    return RedirectResponse(f"{request.app.state.settings.root_path}/studies/{quote(name, safe='')}{query}", 303)
+
+
 @router.get("/static/{name}")
 def static(name: str) -> Response:
     """Return a style sheet, the script or the icon."""
@@ -134,7 +139,7 @@ async def studies_page(request: Request, who: Reader, after: Text = "") -> Respo
 
 
 class Visit(NamedTuple):
-    """What a visitor wants to see of a study, and what the last form did."""
+    """What a visitor wants to see of a study, what the last form did, and what is typed into this one."""
 
     worker: str
     arms: str = ""
@@ -142,12 +147,29 @@ class Visit(NamedTuple):
     id: int | None = None
     problem: str = ""
     typed: Mapping[str, str] = MappingProxyType({})
-    """The fields of a form that was refused."""
+    """The fields of a form."""
 
     @property
     def query(self) -> str:
         """The same view again, for links and forms."""
         return urlencode({name: value for name, value in (("worker", self.worker), ("arms", self.arms)) if value})
+
+    def number(self, name: str) -> int:
+        """Return a whole number that was typed."""
+        text = self.typed.get(name, "").strip()
+        if not text.isdecimal() or len(text) > 15:
+            raise InvalidInput(f"{name} must be a whole number, got {text!r}.")
+        return int(text)
+
+    @property
+    def values(self) -> list[float]:
+        """The values that were typed, between them spaces."""
+        return [typed_number(text) for text in self.typed.get("value", "").replace(";", " ").split()]
+
+    @property
+    def change(self) -> dict[str, str]:
+        """Reason and worker of a change."""
+        return {"reason": self.typed.get("reason", "").strip(), "worker": self.worker}
 
 
 async def _visit(study: ToRead, worker: Text = "", arms: Text = "", did: Text = "", id: Number = None) -> Visit:  # noqa: A002 (as in the address)
@@ -205,64 +227,40 @@ async def log_page(
 # ---- forms
 
 
-class Form(NamedTuple):
-    """The fields of a form, as a person filled them in."""
-
-    fields: Mapping[str, str]
-    worker: str
-
-    def number(self, name: str) -> int:
-        """Return a whole number."""
-        text = self.fields.get(name, "").strip()
-        if not text.isdecimal() or len(text) > 15:
-            raise InvalidInput(f"{name} must be a whole number, got {text!r}.")
-        return int(text)
-
-    @property
-    def values(self) -> list[float]:
-        """The values of a measurement, between them spaces."""
-        return [typed_number(text) for text in self.fields.get("value", "").replace(";", " ").split()]
-
-    @property
-    def change(self) -> dict[str, str]:
-        """Reason and worker of a change."""
-        return {"reason": self.fields.get("reason", "").strip(), "worker": self.worker}
+def _ask(study: Study, visit: Visit) -> int:
+    return len(study.ask(visit.number("n"), worker=visit.worker))
 
 
-def _ask(study: Study, form: Form) -> int:
-    return len(study.ask(form.number("n"), worker=form.worker))
+def _tell(study: Study, visit: Visit) -> int:
+    arm, key = visit.typed.get("arm", "").strip() or None, visit.typed.get("key") or None
+    ask = visit.number("ask") if arm is None else None
+    return study.tell(ask, visit.values, arm=arm, worker=visit.worker, key=key, warn=False)[0].id
 
 
-def _tell(study: Study, form: Form) -> int:
-    arm, key = form.fields.get("arm", "").strip() or None, form.fields.get("key") or None
-    ask = form.number("ask") if arm is None else None
-    return study.tell(ask, form.values, arm=arm, worker=form.worker, key=key, warn=False)[0].id
+def _fail(study: Study, visit: Visit) -> int:
+    study.fail(visit.number("ask"), **visit.change)
+    return visit.number("ask")
 
 
-def _fail(study: Study, form: Form) -> int:
-    study.fail(form.number("ask"), **form.change)
-    return form.number("ask")
-
-
-def _change(study: Study, form: Form) -> int:
-    measurement, action = form.number("measurement"), form.fields["action"]
-    values = form.values if action == "correct" else []
+def _change(study: Study, visit: Visit) -> int:
+    measurement, action = visit.number("measurement"), visit.typed["action"]
+    values = visit.values if action == "correct" else []
     if action == "correct" and len(values) != 1:
         raise InvalidInput("a correction needs the right value; write it as 0.53 or 0,53.")
-    getattr(study, action)(measurement, *values, **form.change)
+    getattr(study, action)(measurement, *values, **visit.change)
     return measurement
 
 
-def _audit(study: Study, form: Form) -> int:
-    return study.audit(worker=form.worker)
+def _audit(study: Study, visit: Visit) -> int:
+    return study.audit(worker=visit.worker)
 
 
-def _reopen(study: Study, form: Form) -> int:
-    study.reopen(budget=typed_number(form.fields.get("budget", ""), "a budget"), **form.change)  # type: ignore[arg-type]
+def _reopen(study: Study, visit: Visit) -> int:
+    study.reopen(budget=typed_number(visit.typed.get("budget", ""), "a budget"), **visit.change)  # type: ignore[arg-type]
     return study.state.era
 
 
-Actions = dict[str, Callable[[Study, Form], int]]
+Actions = dict[str, Callable[[Study, Visit], int]]
 """What forms do; each action returns the number that `done_words` names."""
 OF_ASKS: Actions = {"ask": _ask, "tell": _tell, "fail": _fail}
 """Their events share a commit with those of others."""
@@ -278,11 +276,8 @@ async def act(request: Request, study: ToTell) -> Response:
     if (action := fields.get("action", "")) not in ACTIONS:
         raise InvalidInput("the form says no action; open the page again.")
     check_role(who, Role.ADMIN if action in OF_ADMINS else Role.TELL)
-    form = Form(fields, visit.worker)
     try:
-        number = await study.write(lambda found: ACTIONS[action](found, form), grouped=action in OF_ASKS)
+        number = await study.write(lambda found: ACTIONS[action](found, visit), grouped=action in OF_ASKS)
     except SurepickError as error:  # the page shows it, and the form goes on
-        return await _show(request, study, visit._replace(problem=str(error)))
-    base = request.app.state.settings.root_path
-    query = f"{visit.query}&{urlencode({'did': action, 'id': number})}"
-    return RedirectResponse(f"{base}/studies/{quote(study.name, safe='')}?{query}", 303)
+        return await _show(request, study, visit._replace(problem=study.studies.public(error)))
+    return to_study(request, study.name, f"?{visit.query}&{urlencode({'did': action, 'id': number})}")

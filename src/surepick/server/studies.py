@@ -6,7 +6,6 @@ thousands of results a second.
 """
 
 import asyncio
-import json
 import threading
 import time
 from collections import OrderedDict, deque
@@ -18,7 +17,6 @@ from typing import Any, TypeVar, cast, final
 
 from anyio import CapacityLimiter, to_thread
 
-from surepick._texts import plain_data
 from surepick.errors import CorruptLog, NoSuchStudy, SurepickError
 from surepick.study.storage.base import ServerStorage
 from surepick.study.study import Study
@@ -152,6 +150,11 @@ class OpenStudies:
         opened = {name: one.study for name, one in list(self._open.items())}
         return list_records(self.storage, opened.get)
 
+    def public(self, error: object) -> str:
+        """Return a sentence without the address of the storage."""
+        address = self.storage.address
+        return str(error).replace(f"in {address}", "on this server").replace(address, "this server")
+
     # ---- reading and writing
 
     async def read(self, name: str, call: Callable[[Study], T], *, is_download: bool = False) -> T:
@@ -210,7 +213,9 @@ class OpenStudies:
             if any(isinstance(outcome, CorruptLog | NoSuchStudy) for outcome in outcomes):
                 self.forget(name)
             for (_, _, future), outcome in zip(taken, outcomes, strict=True):
-                _settle(future, outcome)
+                if not future.done():  # else its client has gone
+                    settle: Any = future.set_exception if isinstance(outcome, Exception) else future.set_result
+                    settle(outcome)
             one.wake()
         one.writer = None
 
@@ -256,18 +261,3 @@ def _together(study: Study, calls: list[Callable[[], Any]]) -> list[Any]:
         return study.together(calls)
     except Exception as error:  # noqa: BLE001 (each caller gets it)
         return [error] * len(calls)
-
-
-def _settle(future: asyncio.Future[Any], outcome: Any) -> None:
-    if future.done():  # its client has gone
-        return
-    if isinstance(outcome, Exception):
-        future.set_exception(outcome)
-    else:
-        future.set_result(outcome)
-
-
-def to_json(value: Any) -> bytes:
-    """Return JSON in which numbers that are not finite are null."""
-    text = json.dumps(plain_data(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.encode(errors="backslashreplace")
