@@ -51,6 +51,8 @@ class _OpenStudy:
         self.n_listeners = 0
         self.views = dict[Any, tuple[Any, Any]]()
         """What was made of the study, each with the head of the log that it was made of."""
+        self.n_reading = [0, 0]
+        """Requests that read or wait to read: those for no file, and those for a file."""
         self.readers, self.downloads, self.writers = (CapacityLimiter(n) for n in (MOST_READERS, 1, 1))
 
     def wake(self) -> None:
@@ -165,9 +167,13 @@ class OpenStudies:
         """
         one = await self.open(name)
         threads, most = (one.downloads, MOST_DOWNLOADS) if is_download else (one.readers, self.queue)
-        if threads.statistics().tasks_waiting >= most:
+        if one.n_reading[is_download] > most:
             raise TooBusy(f"{most:,} requests wait for study {name!r} already; send this one again in a second.")
-        return await to_thread.run_sync(self._read, name, call, limiter=threads)
+        one.n_reading[is_download] += 1
+        try:
+            return await to_thread.run_sync(self._read, name, call, limiter=threads)
+        finally:
+            one.n_reading[is_download] -= 1
 
     def _read(self, name: str, call: Callable[[Study], T]) -> T:
         try:
