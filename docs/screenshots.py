@@ -1,19 +1,30 @@
-"""The pictures of docs/dashboard.md, from a real server in a real browser: `python -m docs.screenshots` takes them."""
+"""Pictures of pages and of the terminal, from real runs: `python -m docs.screenshots` takes them.
 
+Those of docs/dashboard.md come from a real server in a real browser. Those of README are the report that its example
+writes, and the live view of `surepick run`.
+"""
+
+import re
 import warnings
+from contextlib import chdir
+from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 from PIL import Image
+from rich.console import Console
 
 import surepick as sp
 from examples import field_trial, live_bench
+from surepick.cli.output import live_panel
 from tests.browser import open_browser
+from tests.docs.test_examples import blocks
 from tests.server.conftest import serving
 
 FOLDER = Path(__file__).parent / "images"
+README = Path(__file__).parents[1] / "README.md"
 MIXTURES = Path(__file__).parents[1] / "examples" / "data" / "mixtures.csv"
 EFFECTS = np.array([30.0, 0.4, 0.5, 10.0])
 """Simulated yields of the mixtures: a constant, and the effects of temperature, time and acid."""
@@ -42,6 +53,36 @@ def oats(storage: str) -> None:
     study.close()
 
 
+def keep(page: Any, name: str) -> None:
+    """Write what a page shows into a small file, and close the page."""
+    file = FOLDER / name
+    page.screenshot(path=file)
+    Image.open(file).convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE).save(file, optimize=True)
+    page.close()
+
+
+def report(folder: Path, browser: Any) -> None:
+    """Take the top of the report that the example of README writes."""
+    code = "\n".join(block.text for block in blocks(README.read_text("utf-8")) if block.kind == "python")
+    with chdir(folder):
+        exec(code, {"__name__": "__main__"})  # noqa: S102 (the repository's own page)
+    page = browser.new_page(viewport={"width": 840, "height": 1240})
+    page.goto((folder / "report.html").as_uri())
+    keep(page, "report.png")
+
+
+def live_view(storage: str) -> None:
+    """Draw what `surepick run` shows of a study while it measures; fonts are those of the reader."""
+    with sp.load_study("oats", storage=storage) as study:
+        now = study.snapshot
+        panel = live_panel(now.learner, study.measurements[-1].arm, "oats", now.label)
+    console = Console(record=True, width=84, file=StringIO(), force_terminal=True)
+    console.print(panel)
+    drawn = console.export_svg(title="surepick run --arms oats.csv --epsilon 2", unique_id="live")
+    drawn = re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL)
+    (FOLDER / "live.svg").write_text(drawn, encoding="utf-8")
+
+
 def main() -> None:
     """Take the pictures."""
     FOLDER.mkdir(exist_ok=True)
@@ -49,11 +90,13 @@ def main() -> None:
         warnings.simplefilter("ignore")
         storage = str(Path(folder) / "lab.db")
         oats(storage)
+        live_view(storage)
         mixtures(storage, "mixtures", 0.6, 200)
         mixtures(storage, "mixtures at 90 °C", 0.3, 80, bend=30.0)
         mixtures(storage, "new solvents", 0.0, 0)
         mixtures(storage, "pilot", 6.0, 20, budget=12)
         with serving(storage) as server, open_browser() as browser:
+            report(Path(folder), browser)
             for name, path, (width, height), scheme in (
                 ("studies", "/", (1280, 400), "light"),
                 ("study", "/studies/oats?worker=field-1", (1280, 960), "light"),
@@ -65,10 +108,7 @@ def main() -> None:
                 page.goto(server.url + path)
                 if path != "/":
                     page.get_by_text("live", exact=True).wait_for()
-                file = FOLDER / f"dashboard-{name}.png"
-                page.screenshot(path=file)
-                Image.open(file).convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE).save(file, optimize=True)
-                page.close()
+                keep(page, f"dashboard-{name}.png")
 
 
 if __name__ == "__main__":

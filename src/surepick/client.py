@@ -417,7 +417,9 @@ class Client(_Methods):
 
     async def _do(self, request: httpx.Request, **more: Any) -> Any:
         answer = self._http.send(request, **more)
-        return answer if answer.is_success else answer.read() and answer
+        if not answer.is_success:
+            answer.read()
+        return answer
 
     async def _sleep(self, seconds: float) -> None:
         time.sleep(seconds)
@@ -457,7 +459,9 @@ class AsyncClient(_Methods):
 
     async def _do(self, request: httpx.Request, **more: Any) -> Any:
         answer = await self._http.send(request, **more)
-        return answer if answer.is_success else await answer.aread() and answer
+        if not answer.is_success:
+            await answer.aread()
+        return answer
 
     async def _sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

@@ -137,7 +137,7 @@ def test_clicks_are_planned_by_their_own_variance() -> None:
     assert sp.plan(np.eye(5), theta=10.0 * rates, reward_range=(0.0, 10.0)).pulls == pytest.approx(
         found.pulls, rel=1e-3
     )
-    # 18,550 +- 2,337 in 20 runs (docs/results.md).
+    # 18,550 +- 2,337 in 20 runs (docs/lab-book.md).
     assert 0.75 * 18_550 < found.pulls < 1.25 * 18_550
 
 

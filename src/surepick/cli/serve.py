@@ -5,7 +5,6 @@ import signal
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,6 +14,7 @@ from surepick.cli.options import Output, says
 from surepick.cli.output import Code, Format
 from surepick.cli.studies import DEFAULT, OF_STORAGE, OF_STUDY, StorageOptions, printing
 from surepick.errors import InvalidInput, SurepickError
+from surepick.study.tokens import Role, new_token
 
 if TYPE_CHECKING:
     from surepick.study.storage.base import ServerStorage
@@ -25,14 +25,6 @@ Place = Annotated[
     str | None,
     says(f"Where studies are kept: a file, or the URL of a database (default: {DEFAULT}).", envvar=OF_STORAGE),
 ]
-
-
-class RoleName(StrEnum):
-    """What a token allows."""
-
-    READ = "read"
-    TELL = "tell"
-    ADMIN = "admin"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -140,20 +132,17 @@ def _token_storage(storage: str | None, *, may_create: bool = False) -> "Iterato
 
 def create_token(
     *,
-    role: Annotated[RoleName, says("read: look; tell: ask and tell too; admin: create, reopen and delete too.")],
+    role: Annotated[Role, says("read: look; tell: ask and tell too; admin: create, reopen and delete too.")],
     study: Annotated[str | None, says("Only for this study (default: all).")] = None,
     label: Annotated[str, says("Who gets it, such as robot-1: the author in the log.")] = "",
     storage: Place = None,
     output: Output = Format.TABLE,
 ) -> int:
     """Create a token. Its secret is shown once."""
-    _check_installed()
-    from surepick.server.tokens import Role, new_token  # noqa: PLC0415 (needs the server's packages)
-
     with _token_storage(storage, may_create=study is None) as place:
         if study is not None:
             place.n_events(study)  # a study of that name exists
-        row, secret = new_token(Role[role.name], study=study, label=label)
+        row, secret = new_token(role, study=study, label=label)
         place.add_token(row)
     if output is not Format.TABLE:
         printing.write(output, {**_record(row), "token": secret}, [{**_record(row), "token": secret}])

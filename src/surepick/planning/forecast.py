@@ -9,7 +9,7 @@ design in every other. The betting rule rejects a rival at log(1/delta) nats, so
 where the first pulls are worth less than (1 - g) / T each (`evidence_curve`). 1/2 log(M / n_1) is the loss of the bets
 while the gap is learnt, as for a mixture over an unknown mean. a log k is the cost of the slowest of k rivals, and of
 learning the design from them. c d is the cost of learning all other parameters. a and c were fitted to simulated runs
-(docs/results.md); the formula is not proved. With rare clicks only clicks are informative: n_1 and c d then count
+(docs/lab-book.md); the formula is not proved. With rare clicks only clicks are informative: n_1 and c d then count
 clicks.
 
 Evidence is about a Brownian motion with drift 1 and variance 2 per nat, so the time at which it reaches N/T follows

@@ -44,6 +44,8 @@ N_LATEST = 8
 """Measurements on the page of a study."""
 LONGEST = 40
 """Most letters of a name in the leaderboard."""
+N_ROWS = 50
+"""Rows of a page of studies or of the log."""
 MOST_ASKS = 200
 """Open asks on a page."""
 NOTHING = result_page.NOTHING
@@ -115,6 +117,16 @@ class EventLine(NamedTuple):
     kind: str
     said: str
     hash: str
+
+
+class LogView(NamedTuple):
+    """A page of the log, the newest first."""
+
+    entries: list[Entry]
+    events: list[EventLine]
+    n_measurements: int
+    n_events: int
+    """In the whole study."""
 
 
 class Place(NamedTuple):
@@ -424,6 +436,18 @@ def event_lines(state: State, rows: "Sequence[Row]") -> list[EventLine]:
         EventLine(row.n, when(event["at"]), event["by"], event["kind"], _said(state, event), row.hash)
         for row, event in events
     ]
+
+
+def log_of(study: "Study", *, before: int | None = None, events: int | None = None) -> LogView:
+    """Return measurements and events, the newest first: those before a measurement, those before an event."""
+    state = study.state
+    last, end = (
+        n if given is None else min(max(given - 1, 0), n)
+        for given, n in ((before, len(state.measurements)), (events, state.n_events))
+    )
+    rows = study.events_after(max(end - N_ROWS, 0), N_ROWS)[:end]
+    lines = event_lines(state, rows)[::-1]
+    return LogView(entries_of(state, last, N_ROWS), lines, len(state.measurements), state.n_events)
 
 
 def _said(state: State, event: Mapping[str, Any]) -> str:

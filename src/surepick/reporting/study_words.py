@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from surepick._texts import counted
 from surepick.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -95,6 +96,35 @@ def waiting_words(state: "State") -> str:
     )
 
 
+def done_words(state: "State", action: str, number: int) -> str:
+    """Say what a form of a page has done, by the number that it is about."""
+    match action:
+        case "ask":
+            return f"{counted(number, 'ask')} for you." if number else "There is nothing to ask for."
+        case "tell":
+            return next(told_words(state, [state.measurement(number)], 0))
+        case "fail":
+            return failed_words(state, number, was_open=True)
+        case "audit":
+            return f"{counted(number, 'check pull')} planned; the next asks are theirs."
+        case "reopen":
+            return f"Era {number} has begun."
+    one = state.measurement(number)
+    counts = "does not count" if one.is_void else f"counts as {one.last:.12g}"
+    return f"Measurement {number} ({state.roster.label(one.arm)}) {counts}; all is worked out again."
+
+
+def steps_to_check(head: tuple[int, str], commands: str = "") -> list[tuple[str, str]]:
+    """Return how a reader checks the page of a study; `commands` write the certificate and the log."""
+    first = [("The certificate and the log of the study:", commands)] if commands else []
+    both = "both files" if commands else "certificate and log of the study, as CSV"
+    return [
+        *first,
+        (f"With {both}, anyone can work everything out again:", "surepick verify certificate.json --log log.csv"),
+        ("This page is of the log that ends with:", "event {}, hash {}".format(*head)),
+    ]
+
+
 def own_means(state: "State") -> str:
     """Return the arms with the highest means of their own results, highest first; "" without results."""
     values: dict[Any, list[float]] = {}
@@ -107,8 +137,8 @@ def own_means(state: "State") -> str:
     )
 
 
-def typed_number(text: str) -> float:
-    """Return the number that a person typed; a decimal comma is read as a point."""
+def typed_number(text: str, name: str = "a measured value") -> float:
+    """Return the number that a person typed for something; a decimal comma is read as a point."""
     from surepick.arms.tables.sources import is_grouped, parse_number  # noqa: PLC0415 (`--help` stays quick)
 
     value = parse_number(text)
@@ -116,4 +146,6 @@ def typed_number(text: str) -> float:
         return value
     if is_grouped(text) and text.count(",") == 1:
         raise InvalidInput(f"{text!r} could be {text.replace(',', '.')} or {text.replace(',', '')}; write one of them.")
-    raise InvalidInput(f"a measured value must be a number, got {text!r}; write it as 0.53 or 0,53.")
+    raise InvalidInput(
+        f"{name} must be a number, got {repr(text) if text else 'nothing'}; write decimals as 0.53 or 0,53."
+    )

@@ -1,9 +1,10 @@
 """The application: settings, limits, headers, errors as problem+json, health and metrics."""
 
 import logging
+import re
+import reprlib
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, final
@@ -31,7 +32,6 @@ STATUS: dict[type[Exception], int] = {
     NoSuchStudy: 404,
     StudyExists: 409,
     Conflict: 409,
-    InvalidInput: 422,
     TooBusy: 429,
     StorageError: 503,
     SurepickError: 422,
@@ -48,7 +48,14 @@ HEADERS = [
     (b"cache-control", b"no-store"),
 ]
 """Of every answer that has no others of these names."""
-SAFE = ("GET", "HEAD", "OPTIONS")
+OWN_WORDS = {
+    "missing": "is needed",
+    "extra_forbidden": "is no field here",
+    "model_attributes_type": "must be an object",
+}
+"""For errors of pydantic whose words name parts of a program."""
+SAFE, UPLOADS = ("GET", "HEAD", "OPTIONS"), ("/new", "/api/v1/studies")
+"""Methods that change nothing, and paths of tables of arms."""
 MOST_ADDRESSES = 10_000
 """Addresses whose requests are counted; then counting begins anew."""
 
@@ -80,15 +87,9 @@ def create_app(settings: ServerSettings) -> FastAPI:
     if not isinstance(storage, ServerStorage):
         raise InvalidInput(f"a server keeps studies in a file or a database, got {storage.address}.")
     studies = OpenStudies(storage, queue=settings.queue)
-
-    @asynccontextmanager
-    async def life(_: FastAPI) -> AsyncIterator[None]:
-        studies.start()
-        yield
-        await studies.close()
-
     no_pages: Any = {"docs_url": None, "redoc_url": None}  # they load scripts from elsewhere
-    app = FastAPI(title="surepick", version=__version__, openapi_url="/api/v1/openapi.json", lifespan=life, **no_pages)
+    named: Any = {"title": "surepick", "version": __version__, "openapi_url": "/api/v1/openapi.json"}
+    app = FastAPI(**named, **no_pages, lifespan=lambda _: studies)
     app.state.settings, app.state.studies, app.state.tokens = settings, studies, Tokens(storage.tokens)
     app.state.registry = CollectorRegistry()
     app.add_middleware(Guard, settings=settings, registry=app.state.registry)
@@ -152,9 +153,23 @@ def _said(error: Exception) -> tuple[int, str, Any]:
             return error.status_code, str(error.detail), error.headers
         case RequestValidationError():
             first = error.errors()[0]
-            place = ".".join(map(str, first["loc"]))
-            return 400 if first["type"] == "json_invalid" else 422, f"{place[:200]}: {first['msg'][:500]}.", None
+            return 400 if first["type"] == "json_invalid" else 422, _malformed(first, error.body), None
     return next(status for kind, status in STATUS.items() if isinstance(error, kind)), str(error), None
+
+
+def _malformed(error: Mapping[str, Any], here: Any) -> str:
+    """Say what is wrong with a request: the first error that pydantic finds in the body `here`, or beside it."""
+    (part, *way), said, place = error["loc"], str(error["msg"]), ""
+    if error["type"] == "json_invalid":
+        return f"the body must be JSON: {error['ctx']['error']} (character {way[0]})."
+    for step in way:
+        is_there = step in here if isinstance(here, dict) else isinstance(here, list) and isinstance(step, int)
+        if is_there or part != "body" or (error["type"] == "missing" and step == way[-1]):  # others name a type
+            place += f"[{step}]" if isinstance(step, int) else f".{step}" if place else str(step)
+            here = here[step] if is_there else None
+    rule = OWN_WORDS.get(error["type"]) or re.sub("^(Input|[A-Z][a-z]+) should ", "must ", said)
+    got = "" if error["type"] in OWN_WORDS else f", got {reprlib.repr(error['input'])}"
+    return f"{place[:200] or 'the body'} {rule[:500]}{got}."
 
 
 # ---- limits
@@ -187,7 +202,7 @@ class Guard:
             await send(message)
 
         try:
-            receive = await self._checked(Request(scope, receive))
+            receive = self._checked(Request(scope, receive))
             await self.app(scope, receive, send_guarded)
         except HTTPException as error:
             await (await _answer_error(Request(scope, receive), error))(scope, receive, send_guarded)
@@ -208,34 +223,29 @@ class Guard:
         scope["root_path"] = prefix
         scope["path"] = sent if sent.startswith(f"{prefix}/") else f"{prefix}{sent}"
 
-    async def _checked(self, request: Request) -> Receive:
-        """Check rate, origin, type and length; return the body."""
+    def _checked(self, request: Request) -> Receive:
+        """Check rate, origin and type; return what gives the body to the route, and refuses one that is too long."""
         self._count(request.client.host if request.client else "")
         if request.method in SAFE:
             return request.receive
         check_origin(request)
         path = request.scope["path"].removeprefix(self.settings.root_path)
-        is_upload = path in ("/new", "/api/v1/studies") or path.startswith("/new/")
-        body = await self._body(request, self.settings.longest_upload if is_upload else self.settings.longest_body)
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if body and path.startswith("/api/") and kind != "application/json":
+        has_body = request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
+        if has_body and path.startswith("/api/") and kind != "application/json":
             raise HTTPException(415, f"a body must be JSON, got {kind[:100]!r}; send Content-Type: application/json.")
-
-        messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+        longest = self.settings.longest_upload if path in UPLOADS else self.settings.longest_body
+        length = 0
 
         async def received() -> Message:
-            return messages.pop() if messages else await request.receive()  # later, that the client has gone
-
-        return received
-
-    async def _body(self, request: Request, longest: int) -> bytes:
-        parts, length = list[bytes](), 0
-        async for part in request.stream():
-            length += len(part)
+            nonlocal length
+            message = await request.receive()
+            length += len(message.get("body", b""))
             if length > longest:
                 raise HTTPException(413, f"a request must have at most {longest:,} bytes; send less at a time.")
-            parts.append(part)
-        return b"".join(parts)
+            return message
+
+        return received
 
     def _count(self, address: str) -> None:
         """Refuse an address that sends too many requests within a second."""

@@ -5,7 +5,6 @@ mistake loses nothing.
 """
 
 import base64
-import warnings
 from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
@@ -18,15 +17,14 @@ from starlette.responses import RedirectResponse
 
 from surepick.arms.tables.by_role import column_roles, read_by_role, table_of_upload
 from surepick.arms.tables.read import TableArms
-from surepick.arms.tables.sources import parse_number
 from surepick.errors import InvalidInput, SurepickError
 from surepick.learning.spec import Spec
 from surepick.planning.plan import plan
 from surepick.reporting.plan_words import PlanView, in_page, plan_view
-from surepick.server.api import Admin, check_new
+from surepick.reporting.study_words import typed_number
+from surepick.server.api import Admin, create_new, quiet
 from surepick.server.pages import page
 from surepick.server.studies import OpenStudies
-from surepick.study.admin import create_study
 
 router = APIRouter(include_in_schema=False)
 DEFAULTS = {"kind": "number", "how many": "1", "how sure": "95", "loss": "0"}
@@ -54,15 +52,10 @@ async def submitted(request: Request, who: Admin) -> Response:
     try:
         if len(form["draft"]) > (longest := request.app.state.settings.longest_upload - ROOM):
             form["draft"] = ""
-            most = longest * 3 // 4
-            raise InvalidInput(
-                f"a table must have at most {most:,} bytes here; make a larger one by `surepick create`."
-            )
+            raise InvalidInput(f"a table must have at most {longest * 3 // 4:,} bytes here; try `surepick create`.")
         arms, options = await run_in_threadpool(_understood, view, roles)
         if form["do"] == "create":
-            check_new(form["name"], who)
-            task = {"arms": arms, "storage": studies.storage, "author": who.label or "dashboard", **options}
-            await run_in_threadpool(_quiet, create_study, form["name"], **task)
+            await create_new(request, who, form["name"], arms=arms, author=who.label or "dashboard", **options)
             base = request.app.state.settings.root_path
             return RedirectResponse(f"{base}/studies/{quote(form['name'], safe='')}", 303)
         view["plan"] = await run_in_threadpool(_planned, arms, options, form) if form["lead"] else None
@@ -102,7 +95,7 @@ def _understood(view: dict[str, Any], roles: list[str]) -> tuple[TableArms, dict
     form["name"] = form["name"] or PurePath(form["title"]).stem
     table = table_of_upload(form["title"], content, form["sheet"] or None)
     view["columns"] = column_roles(table, roles)
-    arms = _quiet(read_by_role, table, view["columns"])
+    arms = quiet(read_by_role, table, view["columns"])
     view["arms"] = in_page(str(arms.roles))
     return arms, _options(arms, form)
 
@@ -126,10 +119,7 @@ def _options(arms: TableArms, form: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _number(form: Mapping[str, str], name: str) -> float:
-    value = parse_number(form[name])
-    if value is None:
-        raise InvalidInput(f'"{name}" must be a number, got {repr(form[name]) if form[name] else "nothing"}.')
-    return value
+    return typed_number(form[name], f'"{name}"')
 
 
 def _planned(arms: TableArms, options: Mapping[str, Any], form: Mapping[str, str]) -> PlanView:
@@ -139,11 +129,4 @@ def _planned(arms: TableArms, options: Mapping[str, Any], form: Mapping[str, str
     known = {name: value for name, value in options.items() if name != "budget"}
     if not known.keys() & {"rewards", "reward_range", "noise_std"}:
         known["noise_std"] = _number(form, "scatter")
-    return plan_view(_quiet(plan, arms, gap=_number(form, "lead"), **known), options)
-
-
-def _quiet(call: Any, *given: Any, **options: Any) -> Any:
-    """Call a function without its warnings: the page says the same."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return call(*given, **options)
+    return plan_view(quiet(plan, arms, gap=_number(form, "lead"), **known), options)

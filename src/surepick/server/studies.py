@@ -14,13 +14,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from operator import itemgetter
-from typing import Any, TypeVar, final
+from typing import Any, TypeVar, cast, final
 
 from anyio import to_thread
 
 from surepick._texts import plain_data
 from surepick.errors import CorruptLog, NoSuchStudy, SurepickError
-from surepick.study.storage import Storage
+from surepick.study.storage.base import ServerStorage
 from surepick.study.study import Study
 from surepick.study.views import Record, list_records
 
@@ -47,11 +47,8 @@ class _OpenStudy:
         self.writer: asyncio.Task[None] | None = None
         self.news = asyncio.Event()
         self.n_listeners = 0
-        self.record = "", b""
-
-    @property
-    def is_idle(self) -> bool:
-        return self.writer is None and not self.n_listeners
+        self.views = dict[Any, tuple[Any, Any]]()
+        """What was made of the study, each with the head of the log that it was made of."""
 
     def wake(self) -> None:
         """Wake all that wait for a change."""
@@ -68,7 +65,7 @@ class OpenStudies:
         queue: most requests that wait for the writer of one study.
     """
 
-    def __init__(self, storage: Storage, *, queue: int = 1_000) -> None:
+    def __init__(self, storage: ServerStorage, *, queue: int = 1_000) -> None:
         self.storage, self.queue = storage, queue
         self.is_closing = False
         self._open = OrderedDict[str, _OpenStudy]()
@@ -77,11 +74,10 @@ class OpenStudies:
 
     # ---- life
 
-    def start(self) -> None:
+    async def __aenter__(self) -> None:
         """Begin to hear of events that other processes write."""
         self._loop = asyncio.get_running_loop()
-        listen = getattr(self.storage, "listen", lambda: None)
-        if (names := listen()) is not None:
+        if (names := self.storage.listen()) is not None:
             threading.Thread(target=self._hear, args=(names,), name="surepick-listen", daemon=True).start()
 
     def _hear(self, names: Any) -> None:
@@ -101,7 +97,7 @@ class OpenStudies:
         self.is_closing = True
         self.wake("")
 
-    async def close(self) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Finish what is being written, and let go of the storage."""
         self.stop()
         while writers := [one.writer for one in self._open.values() if one.writer is not None]:
@@ -110,19 +106,12 @@ class OpenStudies:
 
     # ---- studies
 
-    def get(self, name: str) -> Study:
-        """Return a study, which is kept open.
-
-        Raises:
-            NoSuchStudy: with the nearest name.
-        """
-        return self._get(name).study
-
     def _get(self, name: str) -> _OpenStudy:
         with self._lock:
             if (known := self._open.get(name)) is None:
                 known = self._open[name] = _OpenStudy(Study(self.storage, name, author="api"))
-                idle = [other for other, one in self._open.items() if one.is_idle and one is not known]
+                others = [(other, one) for other, one in self._open.items() if one is not known]
+                idle = [other for other, one in others if one.writer is None and not one.n_listeners]
                 for other in idle[: max(len(self._open) - MOST_OPEN, 0)]:
                     del self._open[other]
             self._open.move_to_end(name)
@@ -153,10 +142,10 @@ class OpenStudies:
 
     def _read(self, name: str, call: Callable[[Study], T]) -> T:
         try:
-            return call(self.get(name))
+            return call(self._get(name).study)
         except CorruptLog:  # deleted and made anew by another process, or damaged: loading it again tells
             self.forget(name)
-            return call(self.get(name))
+            return call(self._get(name).study)
         except NoSuchStudy:
             self.forget(name)
             raise
@@ -201,17 +190,16 @@ class OpenStudies:
             one.wake()
         one.writer = None
 
-    async def record(self, name: str) -> tuple[str, bytes]:
-        """Return the hash of the last event, and the status as JSON; worked out once for each event."""
-        return await self.read(name, partial(self._record, name))
+    async def view(self, name: str, make: Callable[..., T], **options: Any) -> T:
+        """Return what a function makes of a study; it is made once for each event."""
 
-    def _record(self, name: str, study: Study) -> tuple[str, bytes]:
-        one = self._get(name)
-        if study.head[1] != one.record[0]:
-            now = study.snapshot
-            head = dict(zip(("n", "hash"), now.head, strict=True))
-            one.record = now.head[1], to_json({**now.record(), "head": head})
-        return one.record
+        def made(study: Study) -> T:
+            views, head, key = self._get(name).views, study.head, (make, *options.items())
+            if views.get(key, ("",))[0] != head:
+                views[key] = head, make(study, **options)
+            return cast("T", views[key][1])
+
+        return await self.read(name, made)
 
     # ---- waiting for changes
 

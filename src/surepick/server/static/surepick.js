@@ -176,7 +176,7 @@ async function send(form, button) {
       location.reload(); // signed out, or the study is gone
       return;
     }
-    if (response.ok) {
+    if (!message.querySelector(".problem")) {
       form.reset();
       for (const field of form.querySelectorAll("[data-keep]")) {
         field.value = crypto.getRandomValues(new Uint32Array(4)).join("-");
