@@ -55,7 +55,8 @@ def template(name: str, package: str = "surepick.reporting", **options: Any) -> 
         autoescape="finalize" not in options,  # noqa: S701 (see above)
         **options,
     )
-    environment.filters |= {"quoted": partial(quote, safe=""), "file_name": file_name}
+    environment.filters["quoted"] = partial(quote, safe="")
+    environment.filters["file_name"] = file_name
     return environment.get_template(name)
 
 

@@ -82,6 +82,20 @@ def failed_words(state: "State", ask: int, *, was_open: bool) -> str:
     return f"Ask {ask} ({state.roster.label(state.attempts[ask].arm)}) {again}."
 
 
+def waiting_words(state: "State") -> str:
+    """Say for which asks the proof waits while later results are in, and what to do; "" if it waits for none."""
+    numbers = () if state.stopped else {*state.learner.state.waits_for}
+    asks = [one for one in state.open.values() if one.era == state.era and one.number in numbers]
+    if not asks:
+        return ""
+    named = [f"ask {one.id} of {one.by}, open since {when(one.at)}" for one in asks[:N_WAITED]]
+    more = f", and {len(asks) - N_WAITED} more" if len(asks) > N_WAITED else ""
+    return (
+        f"The proof waits for {'; '.join(named)}{more}: later results do not enter it before. Record the value, or "
+        "give up the ask, so that another worker gets it."
+    )
+
+
 def done_words(state: "State", action: str, number: int) -> str:
     """Say what a form of a page has done, by the number that it is about."""
     match action:
@@ -109,20 +123,6 @@ def steps_to_check(head: tuple[int, str], commands: str = "") -> list[tuple[str,
         (f"With {both}, anyone can work everything out again:", "surepick verify certificate.json --log log.csv"),
         ("This page is of the log that ends with:", "event {}, hash {}".format(*head)),
     ]
-
-
-def waiting_words(state: "State") -> str:
-    """Say for which asks the proof waits while later results are in, and what to do; "" if it waits for none."""
-    numbers = () if state.stopped else {*state.learner.state.waits_for}
-    asks = [one for one in state.open.values() if one.era == state.era and one.number in numbers]
-    if not asks:
-        return ""
-    named = [f"ask {one.id} of {one.by}, open since {when(one.at)}" for one in asks[:N_WAITED]]
-    more = f", and {len(asks) - N_WAITED} more" if len(asks) > N_WAITED else ""
-    return (
-        f"The proof waits for {'; '.join(named)}{more}: later results do not enter it before. Record the value, or "
-        "give up the ask, so that another worker gets it."
-    )
 
 
 def own_means(state: "State") -> str:

@@ -183,7 +183,7 @@ async function send(form, button) {
       }
       form.closest("details")?.removeAttribute("open");
       history.replaceState(null, "", response.url);
-      if (form.id === "ask-form") localStorage.setItem("worker", fields.get("worker"));
+      if (form.id === "ask-form") memory()?.setItem("worker", fields.get("worker"));
       nSent += 1;
       morph(live, fresh.getElementById("live"));
     }
@@ -196,10 +196,19 @@ async function send(form, button) {
   }
 }
 
+/** What the browser keeps between visits; null where it is told to keep nothing. */
+function memory() {
+  try {
+    return localStorage;
+  } catch {
+    return null;
+  }
+}
+
 /** On a page that has no name for the visitor, take the worker whom this browser asked for last. */
 function recallWorker() {
   const field = document.getElementById("worker");
-  const last = localStorage.getItem("worker");
+  const last = memory()?.getItem("worker");
   const search = new URLSearchParams(location.search);
   if (field?.defaultValue !== UNNAMED || !last || search.has("worker")) return;
   search.set("worker", last);
