@@ -366,8 +366,7 @@ class _Methods:
     @_Method
     async def log(self, after: int = 0) -> list[Record]:
         """Return the events after one."""
-        rows = await self._pages("rows", self._path("log"), after)
-        return [json.loads(one["text"], object_hook=Record) for one in rows]
+        return [json.loads(one.text, object_hook=Record) for one in await self._pages("rows", self._path("log"), after)]
 
     @_Method
     async def export(self, kind: str, path: str | Path | None = None, *, what: str | None = None) -> Path:

@@ -2,11 +2,10 @@
 
 import warnings
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 from urllib.parse import quote, unquote
 
 from fastapi import APIRouter, Depends, Header, HTTPException, Query, Request, Response
@@ -71,7 +70,7 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"description": "A problem.", "content": content} for status in statuses}
 
 
-router = APIRouter(prefix="/api/v1", responses=problems(400, 401, 403, 413, 415, 422, 429, 503))
+router = APIRouter(prefix="/api/v1", responses=problems(400, 401, 403, 408, 413, 415, 422, 429, 503))
 
 
 def _route(
@@ -86,8 +85,7 @@ def _route(
     return router.api_route(path, methods=[method], status_code=status, response_model=None, responses=known)
 
 
-@dataclass(frozen=True, kw_only=True)
-class StudyAccess:
+class StudyAccess(NamedTuple):
     """A study that a request names, and who sends the request."""
 
     name: str
@@ -164,16 +162,13 @@ def answer(value: Any) -> Response:
 async def create(body: schemas.NewStudy, who: Admin, request: Request) -> Response:
     """Create a study."""
     _check_options(body.options, *schemas.NewStudy.model_fields, "storage", "author")
-    arms, candidates = await run_in_threadpool(_arms_and_candidates, body)
+    given = [one and one.model_dump() for one in (body.arms, body.candidates)]
+    arms, candidates = await run_in_threadpool(lambda: [one and arms_of(one) for one in given])
     named: Any = {"lease": body.lease, "author": body.worker or who.author, "load_if_exists": body.load_if_exists}
     await create_new(request, who, body.name, arms=arms, candidates=candidates, **named, **body.options)
     made = await StudyAccess(name=body.name, who=who, studies=request.app.state.studies).record()
     made.status_code, made.headers["Location"] = 201, f"studies/{quote(body.name, safe='')}"
     return made
-
-
-def _arms_and_candidates(body: schemas.NewStudy) -> list[Any]:
-    return [None if one is None else arms_of(one.model_dump()) for one in (body.arms, body.candidates)]
 
 
 async def create_new(request: Request, who: Identity, name: str, **task: Any) -> None:

@@ -89,9 +89,8 @@ def create_app(settings: ServerSettings) -> FastAPI:
     if not isinstance(storage, ServerStorage):
         raise InvalidInput(f"a server keeps studies in a file or a database, got {storage.address}.")
     studies = OpenStudies(storage, queue=settings.queue)
-    no_pages: Any = {"docs_url": None, "redoc_url": None}  # they load scripts from elsewhere
-    named: Any = {"title": "surepick", "version": __version__, "openapi_url": "/api/v1/openapi.json"}
-    app = FastAPI(**named, **no_pages, lifespan=lambda _: studies)
+    more: Any = {"lifespan": lambda _: studies, "docs_url": None, "redoc_url": None}  # docs load scripts from elsewhere
+    app = FastAPI(title="surepick", version=__version__, openapi_url="/api/v1/openapi.json", **more)
     app.state.settings, app.state.studies, app.state.tokens = settings, studies, Tokens(storage.tokens)
     app.state.registry = CollectorRegistry()
     app.add_middleware(Guard, settings=settings, registry=app.state.registry)
