@@ -38,13 +38,17 @@ class Table(NamedTuple):
     """Whether the table is folded at first."""
 
 
-@cache
 def template(name: str, package: str = "surepick.reporting", **options: Any) -> Any:
     """Return a template of a package, which may use those of this one, with options of Jinja2.
 
     Texts come from users, so the template escapes them: for HTML, unless the option `finalize` does the escaping.
     """
     check_ready()
+    return _template(name, package, **options)
+
+
+@cache
+def _template(name: str, package: str, **options: Any) -> Any:
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 (optional)
 
     environment = Environment(
