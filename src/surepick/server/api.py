@@ -19,6 +19,7 @@ from surepick._files import file_name
 from surepick.arms.finite import FiniteArms
 from surepick.arms.registry import read_arms
 from surepick.errors import CorruptLog, InvalidInput, NoSuchStudy
+from surepick.reporting.result_page import LONGEST_UNIT, write_study_page
 from surepick.server import schemas
 from surepick.server.studies import OpenStudies, to_json
 from surepick.server.tokens import Identity, Role, requires
@@ -351,19 +352,19 @@ async def export(
 
 
 @_route("GET", f"{STUDY}/report", files=("html",))
-async def report(study: ToRead) -> Response:
+async def report(study: ToRead, unit: Annotated[str, Query(max_length=LONGEST_UNIT)] = "") -> Response:
     """Return a page about the study as one file, which any browser shows and prints."""
-    return await study.file(_report, ".html")
+    return await study.file(partial(_report, unit=unit), ".html")
 
 
-def _report(study: Study, path: Path) -> None:
+def _report(study: Study, path: Path, *, unit: str) -> None:
     check = "With certificate and log of the study, as CSV, anyone can work everything out again:"
     head = "event {}, hash {}".format(*study.head)
     steps = [
         (check, "surepick verify certificate.json --log log.csv"),
         ("This page is of the log that ends with:", head),
     ]
-    study.result().report(path, title=study.name, recipes=study.recipes, steps=steps)
+    write_study_page(study, path, unit=unit, steps=steps)
 
 
 @_route("GET", f"{STUDY}/certificate", files=("json",))
