@@ -220,7 +220,7 @@ def test_pages_in_a_browser_without_a_network(browser: Any, pages: Path, tmp_pat
             page.emulate_media(media="print")
             # A short table stays whole, and a long one has at least two rows on a page.
             breaks = "(where, kind) => [...document.querySelectorAll(where)].map((one) => getComputedStyle(one)[kind])"
-            assert {*page.evaluate(f"({breaks})('.short', 'breakInside')")} == {"avoid"}
+            assert {*page.evaluate(f"({breaks})('.short, .step', 'breakInside')")} == {"avoid"}
             assert {*page.evaluate(f"({breaks})('tbody tr:first-child', 'breakAfter')")} == {"avoid"}
             assert {*page.evaluate(f"({breaks})('tbody tr:nth-last-child(2)', 'breakAfter')")} == {"avoid"}
             assert {*page.evaluate(f"({breaks})('h2', 'breakAfter')")} == {"avoid"}
@@ -382,7 +382,7 @@ def test_page_of_a_study_has_author_workers_and_changes(tmp_path: Path) -> None:
     result_page.write_study_page(study, tmp_path / "r.html", unit="kg", notes=["Go on."], steps=[("Check:", "verify")])
     page, text = tmp_path / "r.html", text_of(tmp_path / "r.html")
     today = study.log[0]["at"][:10]
-    assert re.search(rf"Study created\s+{today} \d\d:\d\d UTC\s+Author\s+anna", text)
+    assert re.search(rf"Study created\s+{today}\s\d\d:\d\d\sUTC\s+Author\s+anna", text)
     workers = table_of(page, "Who measured")
     assert [row[:4] for row in workers[1:]] == [["bench 1", "8", "1", "0"], ["bench 2", "4", "0", "1"]]
     changes = table_of(page, "Void and corrected measurements")

@@ -140,8 +140,8 @@ def _recipe_in(roster: "ArmCatalog", row: int) -> Mapping[str, Any]:
 
 
 def _date(time: str) -> str:
-    """Return a time of the log to the minute. Pages travel, so times are not local."""
-    return f"{time[:10]} {time[11:16]} UTC"
+    """Return a time of the log to the minute, which no line breaks. Pages travel, so times are not local."""
+    return f"{time[:10]} {time[11:16]} UTC".replace(" ", "\u00a0")
 
 
 def _workers(state: "State") -> Table:
@@ -164,9 +164,9 @@ def _changes(state: "State") -> Table:
     for one in state.measurements:
         for change in one.changes:
             value = "void" if change.value is None else f"{change.kind.value}: {change.value:.12g}"
-            cells = (str(one.id), state.roster.label(one.arm), f"{one.told:.12g}", value, change.reason)
+            cells = (str(one.id), state.roster.label(one.arm), value, change.reason, f"{one.told:.12g}")
             rows.append([Cell(text) for text in (*cells, change.by or NOTHING, _date(change.at))])
-    headers = ["No.", "Arm", "Told", "Since the change", "Reason", "By", "When"]
+    headers = ["No.", "Arm", "Since the change", "Reason", "Told", "By", "When"]
     table = Table("Void and corrected measurements", headers, len(headers) + 1, rows)
     return _fitting(table, "the log has all")
 
