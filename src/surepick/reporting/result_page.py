@@ -20,7 +20,7 @@ from surepick.learning.assumptions import assumptions
 from surepick.learning.explain import label_of, unmeasured, verdict
 from surepick.learning.progress import confidence, sentences, wide_words
 from surepick.reporting import charts, figures
-from surepick.reporting.html import Cell, Table, template
+from surepick.reporting.html import Cell, Table, check_ready, template
 from surepick.types import Array
 
 if TYPE_CHECKING:
@@ -70,8 +70,8 @@ class Page:
 
 def write_page(page: Page, path: Path) -> None:
     """Write a page to a file atomically."""
-    layout = template("result.html")
-    text = layout.render(page=page)
+    check_ready()
+    text = template("result.html").render(page=page)
     with replacing(path) as draft:
         draft.write_text(text.rstrip() + "\n", encoding="utf-8", newline="\n")
 
