@@ -518,8 +518,10 @@ def test_files_of_a_study(paints: Shell, tmp_path: Path) -> None:
     paints("delete", "fixed", "--yes")
     assert "3 measurements of study paints" in paints("export", "m.csv", "--what", "measurements").out
     assert (tmp_path / "m.csv").read_text().count("\n") == 4
-    assert "any browser shows" in paints("report", "page.html").out
-    assert "<html" in (tmp_path / "page.html").read_text()
+    assert "any browser shows" in paints("report", "page.html", "--unit", "gloss units").out
+    assert "Estimate (gloss units)" in (tmp_path / "page.html").read_text()
+    assert "at most 20 letters" in paints("report", "bad.html", "--unit", "u" * 21).err
+    assert not (tmp_path / "bad.html").exists()
     paints("ask")
     paints("void", "2", "--reason", "mislabelled")
     paints("export", "m.csv", "--what", "measurements")

@@ -1,6 +1,7 @@
 """The page of a result: what is on it, that names cannot harm it, and how it looks in a real browser."""
 
 import math
+import pickle
 import re
 import sys
 import warnings
@@ -13,6 +14,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 import surepick as sp
+from surepick.reporting import result_page
 from tests.browser import needs_browser, offline_context, open_browser
 
 NAMES = ["<script>alert(1)</script>", "$x$", "a name that is far too long for any label & more " * 2, "ü漢", "E", "F"]
@@ -53,13 +55,15 @@ def made(state: str) -> sp.Result:  # noqa: PLR0911
             return sp.identify(sp.Sphere(2), lambda x: float(x @ truth) + 0.1 * rng.standard_normal(), epsilon=0.1)
         case "candidates":
             return sp.identify(arms, measure, candidates=X[[1, 4]] * 1.1, noise_std=0.1)
+        case "three":
+            return sp.identify(X, measure, m=3, audit=6)
         case "many":
             rows = np.random.default_rng(1).normal(size=(2000, 3))
             return sp.identify(rows, lambda arm: rows[arm] @ THETA + 0.1 * rng.standard_normal(), noise_std=0.1)
     raise AssertionError(state)
 
 
-STATES = ("decided", "undecided", "nothing", "withdrawn", "vectors", "candidates", "many")
+STATES = ("decided", "undecided", "nothing", "withdrawn", "vectors", "candidates", "three", "many")
 
 
 @pytest.fixture(scope="module")
@@ -119,12 +123,18 @@ def test_pages_of_other_states(pages: Path) -> None:
 
 
 def test_page_is_the_same_from_a_saved_result(pages: Path, tmp_path: Path) -> None:
-    """The file has all that the page needs, the names of the features included; same result, same bytes."""
-    made("decided").save(tmp_path / "r.json")
+    """The file has all that the page needs but the arms, whose recipes the caller gives; same result, same bytes."""
+    result = made("decided")
+    result.save(tmp_path / "r.json")
     loaded = sp.Result.load(tmp_path / "r.json")
-    loaded.report(tmp_path / "r.html", command="surepick run --arms 'a b.csv'")
     assert loaded.feature_names == Table.columns
-    assert (tmp_path / "r.html").read_bytes() == (pages / "decided.html").read_bytes()
+    winner = dict(zip(Table.columns[1:], X[result.best][1:].tolist(), strict=True))
+    for some, path in ((loaded, "loaded.html"), (pickle.loads(pickle.dumps(result)), "pickled.html")):
+        some.report(tmp_path / path, command="surepick run --arms 'a b.csv'")
+        assert "consists of" not in text_of(tmp_path / path)
+        some.report(tmp_path / path, command="surepick run --arms 'a b.csv'", recipes={NAMES[result.best]: winner})
+        shown = (pages / "decided.html").read_text("utf-8")
+        assert shown.partition("<h2>")[1:][1].partition("<h2>")[0] in (tmp_path / path).read_text("utf-8")
 
 
 def test_page_of_a_file_of_the_version_before(tmp_path: Path) -> None:
@@ -204,8 +214,16 @@ def test_pages_in_a_browser_without_a_network(browser: Any, pages: Path, tmp_pat
         assert {url.split(":")[0] for url in requests} <= {"file", "data"}
         assert complaints == []
         if width == 1280 and state in ("decided", "withdrawn"):
-            page.pdf(path=tmp_path / "page.pdf")
-            assert (tmp_path / "page.pdf").stat().st_size > 20_000
+            paper = page.pdf(path=tmp_path / "page.pdf")
+            assert len(paper) > 20_000
+            assert 2 <= paper.count(b"/Type /Page\n") <= 4
+            page.emulate_media(media="print")
+            # A short table stays whole, and a long one has at least two rows on a page.
+            breaks = "(where, kind) => [...document.querySelectorAll(where)].map((one) => getComputedStyle(one)[kind])"
+            assert {*page.evaluate(f"({breaks})('.short, .step', 'breakInside')")} == {"avoid"}
+            assert {*page.evaluate(f"({breaks})('tbody tr:first-child', 'breakAfter')")} == {"avoid"}
+            assert {*page.evaluate(f"({breaks})('tbody tr:nth-last-child(2)', 'breakAfter')")} == {"avoid"}
+            assert {*page.evaluate(f"({breaks})('h2', 'breakAfter')")} == {"avoid"}
         page.close()
     context.close()
 
@@ -235,6 +253,163 @@ def test_all_leaders_are_marked_as_leaders() -> None:
     for canvas, leaders in ((result.plot_estimates(), result.best), (result.plot_fit(), measured)):
         (drawn,) = [one for one in canvas.axes[0].containers if one.get_label() == "leader"]
         assert len(drawn.lines[0].get_xdata()) == len(leaders) == 2
+
+
+def table_of(page: Path, title: str) -> list[list[str]]:
+    """Return the cells of a table of a page, its headers first; small print is left out."""
+    part = page.read_text("utf-8").partition(f"<h2>{title}</h2>")[2].partition("</table>")[0]
+    rows = re.sub(r"<small>.*?</small>", "", part).split("<tr")[1:]
+    return [re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row) for row in rows]
+
+
+def column(rows: list[list[str]], header: str) -> list[str]:
+    """Return a column of a table."""
+    return [row[rows[0].index(header)] for row in rows[1:]]
+
+
+def test_words_are_explained_and_settings_are_folded(pages: Path) -> None:
+    """A reader who knows neither arms nor pulls learns both above the verdict; no settings stand in the open."""
+    text = text_of(pages / "decided.html")
+    above, _, _ = text.partition("is the best of")
+    assert "An arm is one of the options" in above
+    assert "A pull is one measurement" in above
+    assert "A check pull is" in above
+    assert "A check pull is" not in text_of(pages / "undecided.html")
+    html = (pages / "decided.html").read_text("utf-8")
+    in_the_open = re.sub(r"<details>.*?</details>", "", html, flags=re.DOTALL)
+    assert "LazyTrackAndStop(" in html
+    assert "LazyTrackAndStop(" not in in_the_open
+
+
+def test_page_says_of_what_the_winner_consists(pages: Path, tmp_path: Path) -> None:
+    """Of a table of features, of vectors, of candidates, and of what the caller says; not of a withdrawn answer."""
+    best = X[made("decided").best]
+    rows = table_of(pages / "decided.html", "What the winner consists of")
+    assert rows[1:] == [["&lt;b&gt;gloss&lt;/b&gt;", f"{best[1]:g}"], ["drying", f"{best[2]:g}"]]
+    assert len(table_of(pages / "vectors.html", "What the winner consists of")) == 1 + 2
+    chosen = (X[[1, 4]] * 1.1)[made("candidates").best]
+    assert table_of(pages / "candidates.html", "What the winner consists of")[-1][1] == f"{chosen[2]:g}"
+    assert "What the leader consists of" in text_of(pages / "undecided.html")
+    assert "consists of" not in text_of(pages / "withdrawn.html")
+    made("undecided").report(tmp_path / "r.html", recipes={name: {"binder": "alkyd", "extra": None} for name in NAMES})
+    assert table_of(tmp_path / "r.html", "What the leader consists of")[1:] == [["binder", "alkyd"], ["extra", "-"]]
+
+
+def test_a_withdrawn_answer_is_not_crowned(pages: Path) -> None:
+    """No ranks, no highlighted row, no distance to a leader; the headline is short."""
+    html = (pages / "withdrawn.html").read_text("utf-8")
+    assert '<p class="verdict">No answer can be defended.</p>' in html
+    rows = table_of(pages / "withdrawn.html", "All arms")
+    assert set(column(rows, "Rank")) == {"-"}
+    assert "Behind the leader" not in html
+    assert '<tr class="first">' not in html
+    pulls = [int(n) for n in column(rows, "Pulls")]
+    assert pulls == sorted(pulls, reverse=True)
+    assert '<tr class="first">' in (pages / "decided.html").read_text("utf-8")
+
+
+def test_three_winners_are_three(pages: Path) -> None:
+    """All are highlighted and described, and the last of them is compared with the first arm that is left out."""
+    page, result = pages / "three.html", made("three")
+    assert result.stopped
+    html = page.read_text("utf-8").partition("<h2>All arms</h2>")[2]
+    assert html.count('<tr class="first">') == 3
+    assert html.partition("</tbody>")[0].rindex('class="first"') < html.index("<tr><td")
+    ranking = table_of(page, "All arms")
+    assert {int(name) for name in column(ranking, "Arm")[:3]} == {*result.best}
+    assert column(ranking, "Behind the last winner")[:3] == ["-"] * 3
+    rows = table_of(page, "The last of the 3 winners against the first arm left out")
+    assert [row[:2] for row in rows[1:3]] == [
+        ["Last of the 3 winners", f"arm {result.leader}"],
+        ["First left out", f"arm {result.rival}"],
+    ]
+    assert rows[3][0] == "Lead over the first left out"
+    assert len(table_of(page, "What the 3 winners consist of")[0]) == 1 + 3
+    assert "Leader against" not in text_of(page)
+
+
+@pytest.mark.parametrize("state", ["decided", "three", "undecided"])
+def test_pulls_are_counted_alike_in_tables_and_picture(pages: Path, state: str) -> None:
+    """Check pulls have a column of their own; the sums are those of the summary."""
+    page, result = pages / f"{state}.html", made(state)
+    rows = table_of(page, "All arms")
+    pulls = [int(n) for n in column(rows, "Pulls")]
+    assert sum(pulls) == result.n_pulls - result.n_checks
+    drawn = re.findall(r'<span class="number" aria-hidden="true">(\d+)</span>', page.read_text("utf-8"))
+    assert sorted(map(int, drawn)) == sorted(n for n in pulls if n)
+    top = next(title for title in re.findall("<h2>(.*?)</h2>", page.read_text("utf-8")) if "against" in title)
+    assert column(table_of(page, top), "Pulls")[0] == str(pulls[result.m - 1])
+    if result.n_checks:
+        assert sum(int(n) for n in column(rows, "Check pulls")) == result.n_checks
+    else:
+        assert "Check pulls" not in rows[0]
+
+
+def test_the_verdict_stands_above_an_interval_that_says_less(tmp_path: Path) -> None:
+    """Beside "decided" the lead is more than 0, and the interval of all arms together is in small print."""
+    rng = np.random.default_rng(0)
+    arms = np.random.default_rng(3).normal(size=(40, 4))
+    result = sp.identify(arms, lambda arm: arms[arm] @ [1.0, 0.4, 0.2, 0.1] + 2.0 * rng.standard_normal())
+    assert result.interval[0] < 0.0, "the case that this test is about"
+    result.report(tmp_path / "r.html")
+    html = (tmp_path / "r.html").read_text("utf-8")
+    assert re.search(r"Lead over the runner-up.*more than 0<small>all together: -", html)
+
+
+def test_units_stand_beside_the_values(tmp_path: Path) -> None:
+    """In headers, facts and captions; a unit that is no short line is refused, and no file is written."""
+    made("undecided").report(tmp_path / "r.html", unit="kg/m²")
+    text = text_of(tmp_path / "r.html")
+    for words in ("Estimate (kg/m²)", "Measured mean (kg/m²)", "Unit of all values", "6 arms in kg/m² with"):
+        assert words in text
+    for bad in ("kg\n", "k" * 21):
+        with pytest.raises(sp.InvalidInput, match="`unit` must be at most 20 letters"):
+            made("undecided").report(tmp_path / "bad.html", unit=bad)
+    assert not (tmp_path / "bad.html").exists()
+
+
+def test_page_of_a_study_has_author_workers_and_changes(tmp_path: Path) -> None:
+    """Who made it and when, who measured how much, and why which measurement does not count as it was told."""
+    study = sp.create_study("paint", arms=sp.FiniteArms(X, names=list("ABCDEF")), storage="memory:", author="anna")
+    rng = np.random.default_rng(0)
+    for worker in ("bench 1", "bench 2", "bench 1"):
+        for ask in study.ask(4, worker=worker):
+            study.tell(ask, float(X[ask.arm] @ THETA + 0.1 * rng.standard_normal()), worker=worker)
+    study.void(2, reason="the cup <fell>", worker="ben")
+    study.correct(5, 0.5, reason="mistyped", worker="ben")
+    study.void(7, reason="wrong day", worker="ben")
+    study.restore(7, reason="right day after all", worker="ben")
+    result_page.write_study_page(study, tmp_path / "r.html", unit="kg", notes=["Go on."], steps=[("Check:", "verify")])
+    page, text = tmp_path / "r.html", text_of(tmp_path / "r.html")
+    today = study.log[0]["at"][:10]
+    assert re.search(rf"Study created\s+{today}\s\d\d:\d\d\sUTC\s+Author\s+anna", text)
+    workers = table_of(page, "Who measured")
+    assert [row[:4] for row in workers[1:]] == [["bench 1", "8", "1", "0"], ["bench 2", "4", "0", "1"]]
+    changes = table_of(page, "Void and corrected measurements")
+    assert column(changes, "No.") == ["2", "5", "7", "7"]
+    assert column(changes, "Reason") == ["the cup &lt;fell&gt;", "mistyped", "wrong day", "right day after all"]
+    assert column(changes, "Since the change")[:3] == ["void", "corrected: 0.5", "void"]
+    assert set(column(changes, "By")) == {"ben"}
+    assert "Go on." in text
+    assert "Estimate (kg)" in text
+    assert "Recipes" in text
+
+
+def test_page_of_100_000_arms_has_at_most_1_MB(tmp_path: Path) -> None:
+    """Also with long names and with recipes of many columns; the winner's recipe is whole and the first."""
+    n = 100_000
+    rows = np.random.default_rng(1).normal(size=(n, 3))
+    names = [f"acrylic & alkyd, a mixture with a long name, number {number}" for number in range(n)]
+    rng = np.random.default_rng(0)
+    arms = sp.FiniteArms(rows, names=names)
+    result = sp.identify(arms, lambda arm: rows[arm] @ THETA + rng.standard_normal(), noise_std=1.0, max_pulls=60)
+    recipe = {f"column {j}": f"<{'text ' * 5}{j}>" for j in range(20)}
+    result.report(tmp_path / "r.html", recipes=dict.fromkeys(names, recipe))
+    assert 300_000 < (tmp_path / "r.html").stat().st_size <= 1_000_000
+    text = text_of(tmp_path / "r.html")
+    assert re.search(r"The first [\d,]+ of 100,000 rows; your table has all\.", text)
+    assert column(table_of(tmp_path / "r.html", "Recipes"), "Arm")[0] == names[result.best].replace("&", "&amp;")
+    assert len(table_of(tmp_path / "r.html", "What the leader consists of")) == 1 + 20
 
 
 @needs_browser

@@ -111,6 +111,9 @@ def test_from_the_first_ask_to_a_certificate_that_holds(client: httpx.Client, tm
     page = client.get("/studies/tea/report")
     assert page.headers["Content-Disposition"] == "attachment; filename*=UTF-8''tea.html"
     assert "<!doctype html>" in page.text
+    assert "Who measured" in page.text
+    assert "Estimate (mg)" in client.get("/studies/tea/report", params={"unit": "mg"}).text
+    assert client.get("/studies/tea/report", params={"unit": "m" * 21}).status_code == 422
     assert client.post("/studies/tea/audit", json={"n": 3}).json() == {"n": 3}
     reopened = client.post("/studies/tea/reopen", json={"reason": "surer", "changes": {"delta": 0.01}}).json()
     assert (reopened["era"], reopened["delta"]) == (2, 0.01)

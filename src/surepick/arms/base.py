@@ -465,3 +465,24 @@ def same_features(labels: Sequence[str]) -> str:
     """Return a sentence on arms with equal features."""
     *others, last = labels
     return f"{', '.join(others)} and {last} have the same features and cannot be told apart by this model"
+
+
+def recipe_of(written: Mapping[str, Any], key: int, features: Sequence[float]) -> dict[str, Any]:
+    """Return an arm as its table has it: every column, with levels in words.
+
+    In logs of earlier versions, and of arms that came without a table, features are all that is known: a level that has
+    no feature of its own cannot be named.
+    """
+    columns: Sequence[Any] = (written.get("table") or {"columns": ()})["columns"]
+    known = {column["title"]: column["cells"][key] for column in columns}
+    if any(cell is not None for cell in known.values()):
+        return known
+    names = written.get("features") or [f"feature {place}" for place, _ in enumerate(features, start=1)]
+    known = {}
+    for name, value in zip(map(str, names), features, strict=True):
+        column, equals, level = name.partition("=")
+        if equals and ":" not in name and value in (0.0, 1.0):
+            known |= {column: level} if value else {}
+        elif name != "constant":
+            known[name] = value
+    return known

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, final
 import numpy as np
 
 from surepick._texts import html_table
-from surepick.arms.base import duplicate_groups
+from surepick.arms.base import ArmSet, duplicate_groups, recipe_of
 from surepick.arms.views import ArmView, Task, WhitenedArms
 from surepick.core.betting.block import Block
 from surepick.core.estimate import LeastSquares
@@ -130,6 +130,7 @@ class Result(Snapshot):
     candidates: Estimates | None = field(repr=False, default=None)
     planned: Mapping[Any, float] = field(repr=False, default_factory=dict)
     _find_margin: Callable[[], float | None] | None = field(repr=False, default=None)
+    _recipe: Callable[[int], dict[str, Any]] | None = field(repr=False, default=None)
 
     def __post_init__(self) -> None:
         for array in (self.theta, self.theta_margin, self.survivors):
@@ -138,8 +139,9 @@ class Result(Snapshot):
         self.__dict__.update(beside_rival(self, self.compared))
 
     def __getstate__(self) -> dict[str, Any]:
-        """A pickle has the misfit margin as a number."""
-        return {**super().__getstate__(), "misfit_margin": self.misfit_margin, "_find_margin": None}
+        """A pickle has the misfit margin as a number, and no arms."""
+        gone = {"_find_margin": None, "_recipe": None}
+        return {**super().__getstate__(), "misfit_margin": self.misfit_margin, **gone}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Result) and self.to_dict() == other.to_dict()
@@ -278,11 +280,13 @@ class Result(Snapshot):
         steps: Sequence[tuple[str, str]] | None = None,
         recipes: Mapping[str, Mapping[str, Any]] | None = None,
         notes: Sequence[str] = (),
+        unit: str = "",
     ) -> None:
         """Write a page about the result: one HTML file that any browser shows and prints.
 
-        The page has the verdict, the leader against the runner-up, all arms, coefficients, figures, the assumptions and
-        how they were checked, and how to get the result again. Needs Jinja2: `surepick[report]`.
+        The page has the verdict, the recipe of the winner, the leader against the runner-up, all arms, coefficients,
+        figures, the assumptions and how they were checked, and how to get the result again. A result that was loaded
+        has no arms: give it `recipes`. Needs Jinja2: `surepick[report]`.
 
         Args:
             path: of the file; an earlier file of that name stays until the new one is complete.
@@ -291,9 +295,11 @@ class Result(Snapshot):
             steps: how to get the result again, each in words and as code; default: by `identify` and `Result.load`.
             recipes: by the names of arms, the columns that describe each; a study has them from its table.
             notes: further sentences below the verdict, such as how to go on.
+            unit: of the rewards, such as "kg".
         """
         page = _pages()
-        content = page.page_of(self, title=title, command=command, steps=steps, recipes=recipes, notes=notes)
+        parts = {"title": title, "command": command, "steps": steps, "recipes": recipes, "notes": notes, "unit": unit}
+        content = page.page_of(self, **parts, find_recipe=self._recipe)
         page.write_page(content, result_file.target_of(path))
 
     def plot_estimates(self) -> Any:
@@ -381,6 +387,7 @@ def result_of(learner: "Learner", reader: Reader, *, interrupted: bool = False) 
         arms=arms,
         candidates=compared if has_candidates else None,
         _find_margin=_margin_of(learner, reader),
+        _recipe=_recipe_of(learner),
     )
 
 
@@ -401,6 +408,22 @@ def _measured(learner: "Learner") -> dict[str, Any]:
         "feature_names": getattr(learner.arms, "feature_names", None) if learner.model == "linear" else None,
         "history": history,
     }
+
+
+def _recipe_of(learner: "Learner") -> Callable[[int], dict[str, Any]] | None:
+    """Return the function from a row to its recipe, where rows can be read."""
+    view = learner.candidates
+    if learner.model != "linear" or not (isinstance(view, WhitenedArms) and view.is_local):
+        return None
+    is_arms = learner.unscaled is view
+    written = {
+        "features": getattr(learner.arms, "feature_names", None),
+        "table": getattr(learner.arms, "table", None) if is_arms else None,
+    }
+    arms = learner.arms if is_arms else view.arms
+    if not isinstance(arms, ArmSet):
+        return None
+    return lambda row: recipe_of(written, row, arms.gather([row])[0].tolist())
 
 
 def _key(arm: Any) -> Any:

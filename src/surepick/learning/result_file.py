@@ -36,7 +36,7 @@ NEWER = frozenset(
 )
 _NAMES = {"threshold": "target", "remaining": "expected_remaining", "rule": "stopping"}
 """Names in the file of fields that have another name in a snapshot."""
-_LEFT_OUT = frozenset({"rival", "lead", "interval", "near_tie", "_find_margin", "_find_outlook"})
+_LEFT_OUT = frozenset({"rival", "lead", "interval", "near_tie", "_find_margin", "_find_outlook", "_recipe"})
 """Fields that are worked out again from the others."""
 
 

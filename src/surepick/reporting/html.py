@@ -31,11 +31,13 @@ class Table(NamedTuple):
     rows: list[list[Cell]]
     note: str = ""
     first: int | None = None
-    """The highlighted row."""
+    """The highlighted row; with `n_marked`, the first of them."""
     key: int = 0
     """The column that names the row."""
     is_folded: bool = False
     """Whether the table is folded at first."""
+    n_marked: int = 1
+    """How many rows are highlighted."""
 
 
 def template(name: str, package: str = "surepick.reporting", **options: Any) -> Any:

@@ -1,10 +1,11 @@
 """The page of a result, one HTML file for screens, phones and paper, and its figures."""
 
+import html
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
@@ -13,16 +14,21 @@ import numpy as np
 from surepick._files import replacing
 from surepick._texts import about, between, counted, fixed, percent, places_of
 from surepick._version import __version__
+from surepick.arms.base import recipe_of
+from surepick.errors import InvalidInput
 from surepick.learning.assumptions import assumptions
 from surepick.learning.explain import label_of, unmeasured, verdict
 from surepick.learning.progress import confidence, sentences, wide_words
 from surepick.reporting import charts, figures
-from surepick.reporting.html import Cell, Table, template
+from surepick.reporting.html import Cell, Table, check_ready, template
 from surepick.types import Array
 
 if TYPE_CHECKING:
     from surepick.learning.estimates import Estimates
     from surepick.learning.result import Result
+    from surepick.study.eras import ArmCatalog
+    from surepick.study.state import State
+    from surepick.study.study import Study
 
 
 class Figure(NamedTuple):
@@ -45,31 +51,127 @@ class Page:
     tone: str
     """Colour of the state: "good", "open" or "bad"."""
     verdict: str
+    words: str = ""
+    """What an arm and a pull are."""
     details: list[str] = field(default_factory=list)
     """Sentences below the verdict."""
     facts: list[tuple[str, str]] = field(default_factory=list)
+    top: list[Table] = field(default_factory=list)
+    """Tables above the figures."""
     tables: list[Table] = field(default_factory=list)
-    """Tables; the first is above the figures."""
+    """Tables below the figures."""
     figures: list[Figure] = field(default_factory=list)
     steps: list[tuple[str, str]] = field(default_factory=list)
     """Steps to reproduce the result, each a sentence and code."""
+    settings: list[tuple[str, str]] = field(default_factory=list)
+    """The exact settings, folded."""
     foot: str = ""
 
 
 def write_page(page: Page, path: Path) -> None:
     """Write a page to a file atomically."""
-    layout = template("result.html")
-    text = layout.render(page=page)
+    check_ready()
+    text = template("result.html").render(page=page)
     with replacing(path) as draft:
         draft.write_text(text.rstrip() + "\n", encoding="utf-8", newline="\n")
 
 
 NOTHING = "-"
-MOST_ROWS = 1_000
-"""Most rows of a table: a page of 100,000 arms would open in no browser."""
+MOST_ROWS, MOST_BYTES, FEW_BYTES, BYTES_OF_CELL = 1_000, 300_000, 75_000, 25
+"""Most rows of a table, most bytes of a large and of a small one, and bytes of an empty cell: a page of 100,000 arms
+has at most 1 MB."""
+MOST_WINNERS = 6
+"""Most winners side by side."""
+LONGEST_UNIT = 20
+"""Most letters of a unit."""
+ARM_IS = "An arm is one of the options that are compared. A pull is one measurement of one arm."
+CHECK_IS = "A check pull is a measurement after the verdict that tests the model."
 
 
-def page_of(
+class Given(NamedTuple):
+    """What the page of a study shows beside its result."""
+
+    facts: Sequence[tuple[str, str]] = ()
+    tables: Sequence[Table] = ()
+
+
+NO_STUDY = Given()
+
+
+def write_study_page(
+    study: "Study", path: Path, *, unit: str = "", notes: Sequence[str] = (), steps: Sequence[tuple[str, str]] = ()
+) -> None:
+    """Write the page of a study: its result, its author and dates, its workers, and the changes of measurements.
+
+    Args:
+        study: the study.
+        path: file to write.
+        unit: unit of the measured values, such as "kg".
+        notes: further sentences below the verdict.
+        steps: steps to check the result, each a sentence and code.
+    """
+    with study.held():
+        result, recipes, state = study.result(), study.recipes, study.state
+        first = state.eras[0]
+        facts = [("Study created", _date(first["at"])), ("Author", first["by"] or NOTHING)]
+        if state.measurements:
+            facts.append(("Last measurement", _date(state.measurements[-1].at)))
+        given = Given(facts, [_workers(state), _changes(state)])
+        page = page_of(
+            result,
+            title=study.name,
+            command=None,
+            steps=steps,
+            recipes=recipes,
+            notes=notes,
+            unit=unit,
+            find_recipe=partial(_recipe_in, state.roster),
+            given=given,
+        )
+    write_page(page, path)
+
+
+def _recipe_in(roster: "ArmCatalog", row: int) -> Mapping[str, Any]:
+    """Return the recipe of a candidate that the learner of a study names by its own row number."""
+    if roster.candidates is None:
+        return roster.recipe(roster.candidate_key(row))
+    rows = roster.candidates.get("rows")
+    return {} if rows is None else recipe_of({"features": roster.written.get("features")}, row, rows[row])
+
+
+def _date(time: str) -> str:
+    """Return a time of the log to the minute, which no line breaks. Pages travel, so times are not local."""
+    return f"{time[:10]} {time[11:16]} UTC".replace(" ", "\u00a0")
+
+
+def _workers(state: "State") -> Table:
+    """Return the table of workers with the counts of their measurements."""
+    told: dict[str, list[Any]] = {}
+    for one in state.measurements:
+        told.setdefault(one.by, []).append(one)
+    rows = []
+    for worker, some in sorted(told.items(), key=lambda pair: -len(pair[1])):
+        counts = (len(some), sum(one.is_void for one in some), sum(one.is_corrected for one in some))
+        cells = [worker or NOTHING, *(f"{n:,}" for n in counts), _date(some[0].at), _date(some[-1].at)]
+        rows.append([Cell(text) for text in cells])
+    headers = ["Worker", "Measurements", "Of these void", "Of these corrected", "First", "Last"]
+    return _fitting(Table("Who measured", headers, 1, rows), "the log has all")
+
+
+def _changes(state: "State") -> Table:
+    """Return the table of measurements that were made void, corrected or restored, with the reasons."""
+    rows = []
+    for one in state.measurements:
+        for change in one.changes:
+            value = "void" if change.value is None else f"{change.kind.value}: {change.value:.12g}"
+            cells = (str(one.id), state.roster.label(one.arm), value, change.reason, f"{one.told:.12g}")
+            rows.append([Cell(text) for text in (*cells, change.by or NOTHING, _date(change.at))])
+    headers = ["No.", "Arm", "Since the change", "Reason", "Told", "By", "When"]
+    table = Table("Void and corrected measurements", headers, len(headers) + 1, rows)
+    return _fitting(table, "the log has all")
+
+
+def page_of(  # noqa: PLR0913 (each is a part of the page)
     result: "Result",
     *,
     title: str | None,
@@ -77,6 +179,9 @@ def page_of(
     steps: Sequence[tuple[str, str]] | None = None,
     recipes: Mapping[str, Mapping[str, Any]] | None = None,
     notes: Sequence[str] = (),
+    unit: str = "",
+    find_recipe: Callable[[int], Mapping[str, Any]] | None = None,
+    given: Given = NO_STUDY,
 ) -> Page:
     """Return the content of the page of a result.
 
@@ -87,25 +192,57 @@ def page_of(
         steps: steps to reproduce the result, each a sentence and code; default: a call of `identify`.
         recipes: by the names of arms, the columns that describe each.
         notes: further sentences below the verdict.
+        unit: unit of the rewards, such as "kg"; "": none is shown.
+        find_recipe: returns the columns that describe a row of `result.compared`; for winners not in `recipes`.
+        given: facts and tables of a study.
+
+    Raises:
+        InvalidInput: the unit is no short text on one line.
     """
+    if len(unit) > LONGEST_UNIT or not unit.isprintable():
+        raise InvalidInput(
+            f'`unit` must be at most {LONGEST_UNIT} letters on one line, such as "kg", got {unit!r}; shorten it.'
+        )
     state, tone = _state(result)
     # A study has row numbers of its own.
     said = [verdict(result, numbers=recipes is None), *sentences(result, label_of(result)), unmeasured(result)]
     said = [sentence for sentence in said if sentence]
+    if state == "Withdrawn":  # a headline, then the reason
+        headline, _, reason = said[0].partition(": ")
+        said[:1] = [f"{headline}.", reason[:1].upper() + reason[1:] if result.best_name is None else reason]
     # Before the verdict, the first lines also name the leader.
-    n_first = 1 if result.stopped else 2
+    n_first = 1 if result.stopped or state == "Withdrawn" else 2
+    winners = _winners(result, recipes or {}, find_recipe)
     return Page(
         title=title or _question(result),
         state=state,
         tone=tone,
         verdict=" ".join(said[:n_first]),
+        words=f"{ARM_IS} {CHECK_IS}" if result.n_checks else ARM_IS,
         details=[*said[n_first:], *notes],
-        facts=_facts(result),
-        tables=[table for table in (*_tables(result), _recipes(recipes or {})) if table.rows],
-        figures=figures_of(result),
+        facts=[*_facts(result, unit), *given.facts],
+        top=_filled([_consists_of(result, winners), versus(result, unit)]),
+        tables=_filled([*_tables(result, unit), *given.tables, _recipes(recipes or {}, list(winners))]),
+        figures=figures_of(result, unit),
         steps=_steps(result, command) if steps is None else list(steps),
+        settings=_settings(result),
         foot=f"Written by surepick {__version__}.",
     )
+
+
+def _filled(tables: Sequence[Table]) -> list[Table]:
+    return [table for table in tables if table.rows]
+
+
+def _fitting(table: Table, where: str, most: int = FEW_BYTES) -> Table:
+    """Return a table with as many of its rows as a page has room for, and a note on where the others are."""
+    size, n_kept = 0, 0
+    for row in table.rows[:MOST_ROWS]:
+        size += sum(BYTES_OF_CELL + len(html.escape(cell.text + cell.detail).encode()) for cell in row)
+        if size > most:
+            break
+        n_kept += 1
+    return _shortened(table, n_kept, len(table.rows), where)
 
 
 def _state(result: "Result") -> tuple[str, str]:
@@ -125,7 +262,7 @@ def _question(result: "Result") -> str:
     return f"Which of {total} is the best?" if result.m == 1 else f"Which are the {result.m} best of {total}?"
 
 
-def _facts(result: "Result") -> list[tuple[str, str]]:
+def _facts(result: "Result", unit: str) -> list[tuple[str, str]]:
     checks = f" and {counted(result.n_checks, 'check pull')}" if result.n_checks else ""
     measured = f"{len(result.counts):,}"
     if result.arms.listed is None:
@@ -140,12 +277,14 @@ def _facts(result: "Result") -> list[tuple[str, str]]:
         ("Accepted risk (delta)", percent(result.delta)),
     ]
     if result.epsilon > 0.0:
-        facts.append(("Accepted loss (epsilon)", f"{result.epsilon:g}"))
+        facts.append(("Accepted loss (epsilon)", f"{result.epsilon:g} {unit}".rstrip()))
     if result.survivors is not None and not result.stopped and result.guarantee not in ("doubtful", "withdrawn"):
         facts.append(("Not excluded", f"{len(result.survivors):,} of {len(result.compared):,}"))
     if not math.isnan(result.noise_std):
-        facts.append(("Noise of one measurement", f"{result.noise_std:.3g}"))
-    return [*facts, ("Rule", result.rule), ("Algorithm", result.algorithm)]
+        is_share = isinstance(result.given_noise_std, np.ndarray)  # of the levels given
+        noise = f"{result.noise_std:.3g}{' times the given' if is_share else f' {unit}'.rstrip()}"
+        facts.append(("Noise of one measurement", noise))
+    return [*facts, *([("Unit of all values", unit)] if unit else [])]
 
 
 def _likely(result: "Result") -> list[tuple[str, str]]:
@@ -163,25 +302,71 @@ def _confidence(result: "Result") -> str:
     return NOTHING if result.best is None else confidence(result)
 
 
-def _tables(result: "Result") -> list[Table]:
-    listed = [versus(result), _ranking(result, result.compared)]
+def _leaders(result: "Result") -> str:
+    """Return the word for the answers: winners once there is a verdict that holds."""
+    return "winner" if result.stopped and result.guarantee != "none" else "leader"
+
+
+def _winners(
+    result: "Result", recipes: Mapping[str, Mapping[str, Any]], find: Callable[[int], Mapping[str, Any]] | None
+) -> dict[str, Mapping[str, Any]]:
+    """Return the recipes of the winners or leaders, by name; none of a result that is withdrawn."""
+    if isinstance(result.best, np.ndarray) and result.guarantee != "withdrawn":
+        names = result.feature_names or [f"entry {j}" for j in range(1, len(result.best) + 1)]
+        return {"Value": dict(zip(names, result.best.tolist(), strict=True))}
+    names, rows = _names(result, result.compared), _leading(result)
+    found = {names[row]: recipes.get(names[row]) or (find(row) if find else {}) for row in rows}
+    return {name: recipe for name, recipe in found.items() if recipe}
+
+
+def _consists_of(result: "Result", winners: Mapping[str, Mapping[str, Any]]) -> Table:
+    """Return the table of all that describes the winners."""
+    n, word = len(winners), _leaders(result)
+    title = f"What the {word} consists of" if n == 1 else f"What the {n} {word}s consist of"
+    if n > MOST_WINNERS:
+        return Table(title, [], 1, [])
+    columns = dict.fromkeys(title for recipe in winners.values() for title in recipe)
+    rows = [[Cell(column), *(Cell(_said(recipe.get(column))) for recipe in winners.values())] for column in columns]
+    is_named = result.compared.names is not None or bool(result.arm_set)
+    noun = "" if is_named else "arm " if result.candidates is None else "candidate "
+    headers = ["Column", *(f"{noun}{name}" for name in winners)]
+    return _fitting(Table(title, headers, n + 2, rows), "your table has all")
+
+
+def _tables(result: "Result", unit: str) -> list[Table]:
+    listed = [_ranking(result, result.compared, unit)]
     if result.candidates is not None:
-        listed.append(_ranking(result, result.arms))
+        listed.append(_ranking(result, result.arms, unit))
     return [*listed, coefficients(result), resting_on(result)]
 
 
-def versus(result: "Result") -> Table:
-    """Return the table of the leader, the runner-up and the candidate hardest to exclude, if that is another one."""
-    rows = result.compared
+def _in(unit: str) -> str:
+    return f" ({unit})" if unit else ""
+
+
+def _planned_pulls(result: "Result") -> Counter[Any]:
+    """Return the pulls of each arm without check pulls, which come after all others."""
+    return Counter(arm for arm, _ in result.history[: result.n_pulls - result.n_checks])
+
+
+def versus(result: "Result", unit: str = "") -> Table:
+    """Return the table of the leader, the runner-up and the candidate hardest to exclude, if that is another one.
+
+    Of several leaders, the last is compared with the first arm that is left out: the closest pair.
+    """
+    rows, pulls = result.compared, _planned_pulls(result)
     likely_low, likely_high = (None, None) if result.stopped else (rows.likely_low, rows.likely_high)
     is_likely = _is_likely(result)
-    headers = ["Place", "Arm", "Estimate", *["Likely"] * is_likely, "Interval", "Pulls"]
-    table = Table("Leader against runner-up", headers, 2, [])
+    headers = ["Place", "Arm", f"Estimate{_in(unit)}", *["Likely"] * is_likely, "Interval", "Pulls"]
+    leader, rival, title = "Leader", "Runner-up", "Leader against runner-up"
+    if result.m > 1:
+        leader, rival = f"Last of the {result.m} {_leaders(result)}s", "First left out"
+        title = f"The last of the {result.m} {_leaders(result)}s against the first arm left out"
+    table = Table(title, headers, 2, [])
     if result.rival is None:
         return table
     label, places = label_of(result), places_in(rows)
-    leader = "Leader" if result.m == 1 else f"Last of the {result.m} leaders"
-    listed = [(leader, result.leader), ("Runner-up", result.rival)]
+    listed = [(leader, result.leader), (rival, result.rival)]
     if result.hardest not in (None, result.rival):
         listed.append(("Hardest to exclude", result.hardest))
     for kind, arm in listed:
@@ -189,16 +374,22 @@ def versus(result: "Result") -> Table:
         if likely_low is not None and likely_high is not None:
             cells.append(between(likely_low[arm], likely_high[arm], places))
         cells.append(between(rows.low[arm], rows.high[arm], places) or NOTHING)
-        cells.append(f"{result.counts.get(arm, 0):,}" if result.candidates is None else NOTHING)
+        cells.append(f"{pulls[arm]:,}" if result.candidates is None else NOTHING)
         table.rows.append([Cell(text) for text in cells])
+    table.rows.append([*_lead_cells(result, f"Lead over the {rival.lower()}"), Cell("")])
+    return table._replace(note=f"{_of_intervals(result)} {LIKELY_IS if is_likely else ''}".strip())
+
+
+def _lead_cells(result: "Result", kind: str) -> list[Cell]:
+    """Return the row of the lead; where the verdict says more than the interval, the verdict is above the interval."""
+    is_likely = _is_likely(result)
     high = result.likely_lead[1] if is_likely else result.interval[1]
     places = places_of(result.lead, high - result.lead)
-    likely = [between(*result.likely_lead, places) or NOTHING] if is_likely else []
-    interval = between(*result.interval, places_of(result.lead, result.interval[1] - result.lead)) or NOTHING
-    table.rows.append(
-        [Cell(text) for text in ["Lead over the runner-up", "", fixed(result.lead, places), *likely, interval, ""]]
-    )
-    return table._replace(note=f"{_of_intervals(result)} {LIKELY_IS if is_likely else ''}".strip())
+    likely = [Cell(between(*result.likely_lead, places) or NOTHING)] if is_likely else []
+    ends = between(*result.interval, places_of(result.lead, result.interval[1] - result.lead)) or NOTHING
+    least = f"{-result.epsilon:g} or more" if result.epsilon > 0.0 else "more than 0"
+    interval = Cell(least, f"all together: {ends}") if wide_words(result) else Cell(ends)
+    return [Cell(kind), Cell(""), Cell(fixed(result.lead, places)), *likely, interval]
 
 
 LIKELY_IS = '"Likely": 95 % interval of this mean alone at this time alone, an estimate and not a guarantee.'
@@ -216,63 +407,99 @@ def _of_intervals(result: "Result") -> str:
     return f"Intervals hold for all arms and all times together, at {percent(1.0 - result.delta)} confidence."
 
 
-def _ranking(result: "Result", rows: "Estimates") -> Table:
-    """Return the table of all arms, ranked by their estimates."""
+def _ranking(result: "Result", rows: "Estimates", unit: str) -> Table:
+    """Return the table of all arms, ranked by their estimates; a result that is withdrawn has no ranks."""
     is_arms, columns = rows is result.arms, result.to_columns("arms" if rows is result.arms else "candidates")
-    behind, low, high = (columns[name] for name in ("behind", "behind_low", "behind_high"))
-    has_leader = rows.margin is not None and result.best is not None
-    names, measured, places = _names(result, rows), result.measured(), places_in(rows)
-    is_fitted = bool(np.isfinite(rows.estimate).any())
-    if not is_fitted:
-        places = places_of(max(map(abs, measured.values()), default=0.0), math.inf)
-    unmeasured_is = "predicted" if is_fitted else NOTHING
-    of_behind = places_of(float(np.nanmax(behind, initial=0.0)), _typical(high - behind))
-    best = result.row_of_leader if has_leader else None
-    likely_low, likely_high = columns["likely_low"], columns["likely_high"]
-    is_likely = bool(np.isfinite(likely_low).any())
-    body = []
-    for row in np.argsort(columns["rank"], kind="stable")[:MOST_ROWS].tolist():
-        cells = [Cell(str(columns["rank"][row]) if is_fitted else NOTHING), Cell(names[row])]
-        cells.append(Cell(_known(rows.estimate[row], places), between(rows.low[row], rows.high[row], places)))
-        if is_likely:
-            cells.append(Cell(between(likely_low[row], likely_high[row], places)))
-        if row == best:
-            cells.append(Cell(NOTHING))
-        elif has_leader:
-            cells.append(Cell(fixed(behind[row], of_behind), between(low[row], high[row], of_behind)))
-        if is_arms:
-            arm = rows.keys[row]
-            mean = fixed(measured[arm], places) if arm in measured else unmeasured_is
-            cells += [Cell(mean), Cell(f"{result.counts.get(arm, 0):,}")]
-        body.append(cells)
-    behind_whom = "Behind the leader" if result.m == 1 else "Behind the last of the best"
-    headers = ["Rank", "Arm" if is_arms else "Candidate", "Estimate", *["Likely"] * is_likely]
-    headers += [behind_whom] * has_leader
-    headers += ["Measured mean", "Pulls"] * is_arms
+    ranking = _Ranking(result, rows, columns)
+    order = np.argsort(columns["rank"], kind="stable")
+    if not ranking.is_ranked:
+        order = np.argsort(-columns["pulls"], kind="stable") if is_arms else np.arange(len(rows))
+    body = [ranking.row(row) for row in order[:MOST_ROWS].tolist()]
     title = ("All arms" if rows.listed is None else "Arms measured") if is_arms else "All candidates"
-    note = "Small: intervals that hold for all arms and all times together." if np.isfinite(rows.high).any() else ""
-    if is_likely:
-        note += f" {LIKELY_IS}"
-    if is_arms and is_fitted and len(measured) < len(rows):
-        note += ' "Predicted": never measured; the estimate follows from the features.'
-    note += _left_out(len(rows), "the result's `to_frame` has all")
-    first = None if best is None else int(columns["rank"][best]) - 1
-    return Table(title, headers, 2, body, note.strip(), first=first, key=1)
+    marked = [row for row in _leading(result) if ranking.has_leader]
+    first = min(int(columns["rank"][row]) - 1 for row in marked) if marked else None
+    table = Table(title, ranking.headers(unit), 2, body, ranking.note(), first=first, key=1, n_marked=len(marked))
+    most = MOST_BYTES if result.candidates is None else MOST_BYTES // 2  # two such tables
+    return _shortened(_fitting(table, "", most), None, len(rows), "the result's `to_frame` has all")
 
 
-def _recipes(recipes: Mapping[str, Mapping[str, Any]]) -> Table:
-    """Return the table of the arms as their own table describes them."""
+class _Ranking:
+    """The cells of a table of arms or candidates."""
+
+    def __init__(self, result: "Result", rows: "Estimates", columns: Mapping[str, Any]) -> None:
+        self.result, self.rows, self.columns, self.is_arms = result, rows, columns, rows is result.arms
+        is_withdrawn = result.guarantee == "withdrawn"
+        self.has_leader = rows.margin is not None and result.best is not None and not is_withdrawn
+        self.names, self.measured, self.places = _names(result, rows), result.measured(), places_in(rows)
+        self.is_fitted = bool(np.isfinite(rows.estimate).any())
+        if not self.is_fitted:
+            self.places = places_of(max(map(abs, self.measured.values()), default=0.0), math.inf)
+        self.is_ranked = self.is_fitted and not is_withdrawn
+        behind = columns["behind"]
+        self.of_behind = places_of(float(np.nanmax(behind, initial=0.0)), _typical(columns["behind_high"] - behind))
+        self.best = set(_leading(result)) if self.has_leader else set()
+        self.is_likely = bool(np.isfinite(columns["likely_low"]).any())
+        self.pulls = _planned_pulls(result)
+
+    def headers(self, unit: str) -> list[str]:
+        behind_whom = "Behind the leader" if self.result.m == 1 else f"Behind the last {_leaders(self.result)}"
+        headers = ["Rank", "Arm" if self.is_arms else "Candidate", f"Estimate{_in(unit)}", *["Likely"] * self.is_likely]
+        headers += [behind_whom] * self.has_leader
+        headers += [f"Measured mean{_in(unit)}", "Pulls"] * self.is_arms
+        return [*headers, *["Check pulls"] * (self.is_arms and self.result.n_checks > 0)]
+
+    def row(self, row: int) -> list[Cell]:
+        rows, columns, places = self.rows, self.columns, self.places
+        cells = [Cell(str(columns["rank"][row]) if self.is_ranked else NOTHING), Cell(self.names[row])]
+        cells.append(Cell(_known(rows.estimate[row], places), between(rows.low[row], rows.high[row], places)))
+        if self.is_likely:
+            cells.append(Cell(between(columns["likely_low"][row], columns["likely_high"][row], places)))
+        if row in self.best:
+            cells.append(Cell(NOTHING))
+        elif self.has_leader:
+            ends = between(columns["behind_low"][row], columns["behind_high"][row], self.of_behind)
+            cells.append(Cell(fixed(columns["behind"][row], self.of_behind), ends))
+        return cells + self._pulled(rows.keys[row]) if self.is_arms else cells
+
+    def _pulled(self, arm: Any) -> list[Cell]:
+        never = "predicted" if self.is_fitted else NOTHING
+        mean = fixed(self.measured[arm], self.places) if arm in self.measured else never
+        n_checks = self.result.counts.get(arm, 0) - self.pulls[arm]
+        checks = [Cell(f"{n_checks:,}")] if self.result.n_checks else []
+        return [Cell(mean), Cell(f"{self.pulls[arm]:,}"), *checks]
+
+    def note(self) -> str:
+        said = ["Small: intervals that hold for all arms and all times together."] * bool(
+            np.isfinite(self.rows.high).any()
+        )
+        if self.result.guarantee == "withdrawn":
+            said.append(
+                "The answer is withdrawn: arms have no ranks, and estimates rest on what the rewards contradict."
+            )
+        said += [LIKELY_IS] * self.is_likely
+        if self.is_arms and self.is_fitted and len(self.measured) < len(self.rows):
+            said.append('"Predicted": never measured; the estimate follows from the features.')
+        return " ".join(said)
+
+
+def _recipes(recipes: Mapping[str, Mapping[str, Any]], winners: Sequence[str]) -> Table:
+    """Return the table of the arms as their own table describes them, the winners first."""
     columns = dict.fromkeys(title for recipe in recipes.values() for title in recipe)
-    shown = islice(recipes.items(), MOST_ROWS)
+    marked = [name for name in winners if name in recipes]
+    names = list(dict.fromkeys([*marked, *recipes]))
+    shown = ((name, recipes[name]) for name in names[:MOST_ROWS])
     rows = [[Cell(name), *(Cell(_said(recipe.get(title))) for title in columns)] for name, recipe in shown]
-    note = _left_out(len(recipes), "your table has all").strip()
     # As words that are no sentences: a table of sentences has wide columns.
-    return Table("Recipes", ["Arm", *columns], len(columns) + 2, rows, note)
+    first = 0 if marked else None
+    table = Table("Recipes", ["Arm", *columns], len(columns) + 2, rows, first=first, n_marked=len(marked))
+    return _shortened(_fitting(table, "", MOST_BYTES), None, len(names), "your table has all")
 
 
-def _left_out(n: int, where: str) -> str:
-    """Return a sentence about the rows that a table has no room for."""
-    return f" The first {MOST_ROWS:,} of {n:,} rows; {where}." if n > MOST_ROWS else ""
+def _shortened(table: Table, n_kept: int | None, n_all: int, where: str) -> Table:
+    """Return a table with its first rows, and a sentence about those that it has no room for."""
+    rows = table.rows[:n_kept]
+    left_out = f"The first {len(rows):,} of {n_all:,} rows; {where}." if where and len(rows) < n_all else ""
+    return table._replace(rows=rows, note=f"{table.note} {left_out}".strip())
 
 
 def _said(cell: Any) -> str:
@@ -331,19 +558,25 @@ def _steps(result: "Result", command: str | None) -> list[tuple[str, str]]:
             f"import surepick as sp\n\nresult = sp.identify(arms, measure, {listed})",
         ),
         ("From a saved result, every decision is worked out again from the rewards, without measuring:", again),
-        ("What was measured belongs to:", str(result.history.log[0][1]) if result.history.log else ""),
     ]
     return [(words, code) for words, code in steps if code]
 
 
-def figures_of(result: "Result") -> list[Figure]:
+def _settings(result: "Result") -> list[tuple[str, str]]:
+    """Return the exact settings: for people who check the result, not for those who read it."""
+    identity = str(result.history.log[0][1]) if result.history.log else ""
+    listed = {"Stopping rule": result.rule, "Algorithm": result.algorithm, "Seed": str(result.seed)}
+    return [(name, value) for name, value in {**listed, "Identity": identity}.items() if value]
+
+
+def figures_of(result: "Result", unit: str = "") -> list[Figure]:
     """Return the figures of a result, without empty ones."""
     has_intervals = bool(np.isfinite(result.compared.high).any())
     intervals = f" with {percent(1.0 - result.delta)} intervals" if has_intervals else ""
     likely = " Thick: likely, an estimate and not a guarantee." if _is_likely(result) else ""
-    noun = "arm" if result.candidates is None else "candidate"
-    estimated = f"Estimates of {_most(len(result.compared), noun)}{intervals}.{likely}"
-    fitted = "Measured means against the fit: points off the line do not fit the model."
+    noun, in_unit = "arm" if result.candidates is None else "candidate", f" in {unit}" if unit else ""
+    estimated = f"Estimates of {_most(len(result.compared), noun)}{in_unit}{intervals}.{likely}"
+    fitted = f"Measured means against the fit{in_unit}: points off the line do not fit the model."
     planned = ", and planned pulls" if result.planned else ""
     pulled = f"Pulls of each arm{planned}{', without check pulls' if result.n_checks else ''}."
     evidence = "Evidence over pulls; the rule decides at the dashed line."
@@ -431,9 +664,8 @@ def pulls_figure(result: "Result") -> Any:
 def pulls_of(result: "Result") -> list[charts.Pulls]:
     """Return the pulls of each arm beside the planned ones, without check pulls, which the plan does not contain."""
     names = dict(zip(result.arms.keys, _names(result, result.arms), strict=True))
-    pairs = result.history[: result.n_pulls - result.n_checks]
-    counts = Counter(arm for arm, _ in pairs)
-    wanted = {arm: len(pairs) * share for arm, share in result.planned.items()}
+    counts = _planned_pulls(result)
+    wanted = {arm: counts.total() * share for arm, share in result.planned.items()}
     unknown = 0.0 if wanted else math.nan
     return [charts.Pulls(names.get(arm, str(arm)), n, wanted.get(arm, unknown)) for arm, n in counts.items()]
 

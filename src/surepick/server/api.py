@@ -17,6 +17,7 @@ from surepick._files import file_name
 from surepick._texts import to_json
 from surepick.arms.registry import arms_of
 from surepick.errors import CorruptLog, InvalidInput, NoSuchStudy
+from surepick.reporting.result_page import LONGEST_UNIT, write_study_page
 from surepick.reporting.study_words import steps_to_check
 from surepick.server import schemas
 from surepick.server.studies import OpenStudies, TooBusy
@@ -341,13 +342,13 @@ async def export(
 
 
 @_route("GET", f"{STUDY}/report", files=("html",))
-async def report(study: ToRead) -> Response:
+async def report(study: ToRead, unit: Annotated[str, Query(max_length=LONGEST_UNIT)] = "") -> Response:
     """Return a page about the study as one file, which any browser shows and prints."""
-    return await study.file(_report, ".html")
+    return await study.file(partial(_report, unit=unit), ".html")
 
 
-def _report(study: Study, path: Path) -> None:
-    study.result().report(path, title=study.name, recipes=study.recipes, steps=steps_to_check(study.head))
+def _report(study: Study, path: Path, *, unit: str) -> None:
+    write_study_page(study, path, unit=unit, steps=steps_to_check(study.head))
 
 
 @_route("GET", f"{STUDY}/certificate", files=("json",))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final
 import numpy as np
 
 from surepick._texts import check_line
-from surepick.arms.base import ArmSet, VectorSet
+from surepick.arms.base import ArmSet, VectorSet, recipe_of
 from surepick.arms.finite import FiniteArms
 from surepick.arms.registry import Written, digest_of, read_arms
 from surepick.arms.tables.joining import read_joining
@@ -160,27 +160,8 @@ class ArmCatalog:
         return tuple(self.arms.gather([key])[0].tolist())
 
     def recipe(self, key: ArmKey) -> dict[str, Any]:
-        """Return an arm as its table has it: every column, with levels in words. Of a vector there is none.
-
-        In logs of earlier versions, and of arms that came without a table, features are all that is known: a level that
-        has no feature of its own cannot be named.
-        """
-        if isinstance(key, tuple):
-            return {}
-        columns: Sequence[Any] = (self.written.get("table") or {"columns": ()})["columns"]
-        known = {column["title"]: column["cells"][key] for column in columns}
-        if any(cell is not None for cell in known.values()):
-            return known
-        features = self.features(key)
-        names = self.written.get("features") or [f"feature {place}" for place, _ in enumerate(features, start=1)]
-        known = {}
-        for name, value in zip(map(str, names), features, strict=True):
-            column, equals, level = name.partition("=")
-            if equals and ":" not in name and value in (0.0, 1.0):
-                known |= {column: level} if value else {}
-            elif name != "constant":
-                known[name] = value
-        return known
+        """Return an arm as its table has it, see `recipe_of`; of a vector there is none."""
+        return {} if isinstance(key, tuple) else recipe_of(self.written, key, self.features(key))
 
     def check_row(self, key: int) -> None:
         """Check that an arm has or had this row number.

@@ -127,6 +127,7 @@ def left(where: StudyOptions, output: Format) -> int:
 def report(
     path: Annotated[Path, typer.Argument(metavar="FILE.html", help="File to write.")],
     *,
+    unit: Annotated[str, says('Unit of the measured values, such as "kg".')] = "",
     where: StudyOptions,
 ) -> int:
     """Write a page about the study. One .html file, which any browser shows and prints."""
@@ -134,14 +135,16 @@ def report(
 
     check_targets({"FILE": path}, {"--storage": where.file}, suffix=".html")
     check_ready()
+    from surepick.reporting.result_page import write_study_page  # noqa: PLC0415 (loads the mathematics)
+
     with where.loaded() as study:
         again = "\n".join(
             where.next(words, study) for words in ("certificate --out certificate.json", "export log.csv")
         )
-        study.result().report(
+        write_study_page(
+            study,
             path,
-            title=study.name,
-            recipes=study.recipes,
+            unit=unit,
             notes=_notes(study, where),
             steps=steps_to_check(study.head, again),
         )
