@@ -32,7 +32,8 @@ class Terminal:
     def __init__(self, folder: Path, environment: Path) -> None:
         kept = {name: os.environ[name] for name in os.environ if name.startswith("PIP_") or name in ("HOME", "LANG")}
         self.folder = folder
-        self.variables = {**kept, "COLUMNS": "100", "PATH": f"{environment}/bin{os.pathsep}{os.environ['PATH']}"}
+        path = f"{environment}/bin{os.pathsep}{os.environ['PATH']}"
+        self.variables = {**kept, "COLUMNS": "100", "PATH": path, "PIP_QUIET": "2"}  # pip reports errors alone
 
     def type(self, command: str, does: str | None = None) -> str:
         """Run a command, or what it stands for here; return what it prints, and end the trial if it fails."""
@@ -55,15 +56,18 @@ class Terminal:
         words = shlex.split(command.format(port=port))
         print(f"$ {shlex.join(words)}", flush=True)
         with subprocess.Popen(words, cwd=self.folder, env=self.variables, start_new_session=True) as server:  # noqa: S603
+            until(lambda: server.poll() is not None or _answers(f"http://127.0.0.1:{port}/healthz"))
+            if server.returncode is not None:
+                sys.exit(f"README fails: {command!r} ended by itself, with exit code {server.returncode}.")
             try:
-                until(lambda: server.poll() is not None or _answers(f"http://127.0.0.1:{port}/healthz"))
                 for page in pages:
                     with urlopen(f"http://127.0.0.1:{port}{page}") as answer:
                         print(f"  {page}: {answer.status}, {len(answer.read())} bytes", flush=True)
             finally:
                 os.killpg(server.pid, signal.SIGINT)
-            if server.wait(LIMIT):
+            if server.wait(LIMIT) not in (0, -signal.SIGINT):  # make ends by the signal that it got
                 sys.exit(f"README fails: {command!r} ended with exit code {server.returncode}.")
+        print(flush=True)
 
 
 def _answers(url: str) -> bool:
