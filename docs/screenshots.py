@@ -17,7 +17,7 @@ from PIL import Image
 from rich.console import Console
 
 import surepick as sp
-from examples import field_trial
+from examples import field_trial, live_bench
 from surepick.cli.output import live_panel
 from tests.browser import open_browser
 from tests.docs.test_examples import blocks
@@ -43,10 +43,7 @@ def mixtures(storage: str, name: str, noise: float, n: int, *, bend: float = 0.0
 
 def oats(storage: str) -> None:
     """Make a study of the field trial, with open asks of two workers."""
-    rng, table = np.random.default_rng(0), Path(storage).with_name("oats.csv")
-    lines = field_trial.TABLE.read_text(encoding="utf-8").splitlines()
-    table.write_text("\n".join(",".join(line.split(",")[:3]) for line in lines), encoding="utf-8")
-    arms = sp.read_arms(table, name_column="option")  # without the yields of the trial
+    rng, arms = np.random.default_rng(0), sp.read_arms(live_bench.options(), name_column="option")
     study = sp.create_study("oats", arms=arms, epsilon=field_trial.EPSILON, storage=storage)
     for _ in range(90):
         (ask,) = study.ask(worker="field-1")

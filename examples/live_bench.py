@@ -6,6 +6,7 @@ The bench is a robot as you would write one: it asks what to measure, measures, 
 measurements are plots of the field trial of `field_trial.py`.
 """
 
+import csv
 import subprocess
 import sys
 import tempfile
@@ -20,12 +21,20 @@ from examples import field_trial
 
 WORKER = "simulated bench"
 FIRST = 60  # results that are there when the page opens
-PAUSE = 1.5  # seconds that a measurement takes
+PAUSE = 3.0  # seconds that a measurement takes
+
+
+def options() -> dict[str, list[str]]:
+    """Return the table of options without the yields of the trial: a bench does not know them."""
+    with field_trial.TABLE.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    return {title: [row[title] for row in rows] for title in ("option", "variety", "nitrogen")}
 
 
 def create(storage: Path, rng: np.random.Generator) -> None:
     """Begin the study, and measure a little."""
-    study = sp.create_study("oats", arms=field_trial.arms, epsilon=field_trial.EPSILON, storage=storage)
+    arms = sp.read_arms(options(), name_column="option")
+    study = sp.create_study("oats", arms=arms, epsilon=field_trial.EPSILON, storage=storage)
     for _ in range(FIRST):
         (ask,) = study.ask(worker=WORKER)
         study.tell(ask, round(field_trial.measure(ask.arm, rng), 1), worker=WORKER)

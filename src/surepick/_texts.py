@@ -5,6 +5,7 @@ another. A spreadsheet computes a cell that begins with =, so a name could be a 
 name could be a script.
 """
 
+import json
 import math
 import re
 import unicodedata
@@ -104,6 +105,12 @@ def plain_data(value: Any) -> Any:
     if hasattr(value, "tolist"):
         return plain_data(value.tolist())
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def to_json(value: Any) -> bytes:
+    """Return JSON in which numbers that are not finite are null."""
+    text = json.dumps(plain_data(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.encode(errors="backslashreplace")
 
 
 def counted(n: int, noun: str) -> str:

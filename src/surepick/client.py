@@ -19,7 +19,7 @@ import threading
 import time
 import warnings
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
-from contextlib import aclosing, closing, suppress
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, aclosing, closing, suppress
 from copy import copy
 from datetime import timedelta
 from functools import wraps
@@ -398,7 +398,7 @@ class _Methods:
             await self._sleep(SHORTEST_PAUSE)
 
 
-class Client(_Methods):
+class Client(_Methods, AbstractContextManager["Client"]):
     """A study on a server, by HTTP; several threads may share one.
 
     Args:
@@ -417,7 +417,9 @@ class Client(_Methods):
 
     async def _do(self, request: httpx.Request, **more: Any) -> Any:
         answer = self._http.send(request, **more)
-        return answer if answer.is_success else answer.read() and answer
+        if not answer.is_success:
+            answer.read()
+        return answer
 
     async def _sleep(self, seconds: float) -> None:
         time.sleep(seconds)
@@ -443,21 +445,20 @@ class Client(_Methods):
         """Close the connections. `with` does so at the end."""
         self._http.close()
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
 
-class AsyncClient(_Methods):
+class AsyncClient(_Methods, AbstractAsyncContextManager["AsyncClient"]):
     """A study on a server, by HTTP, in an event loop: arguments and methods of `Client`, with await."""
 
     _kind = httpx.AsyncClient
 
     async def _do(self, request: httpx.Request, **more: Any) -> Any:
         answer = await self._http.send(request, **more)
-        return answer if answer.is_success else await answer.aread() and answer
+        if not answer.is_success:
+            await answer.aread()
+        return answer
 
     async def _sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -474,9 +475,6 @@ class AsyncClient(_Methods):
     async def close(self) -> None:
         """Close the connections. `async with` does so at the end."""
         await self._http.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()

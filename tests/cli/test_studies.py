@@ -112,6 +112,16 @@ def decided(shell: Shell, answered: Path, tmp_path: Path) -> Shell:
     return shell
 
 
+def test_status_says_what_the_proof_waits_for(paints: Shell) -> None:
+    """An open ask keeps later results from the proof."""
+    assert paints("ask", "--worker", "bench-2").code == 0
+    assert "waits" not in paints("status").out
+    for _ in range(12):
+        (ask,) = paints("ask", "--format", "json", "--worker", "bench-1").json["asks"]
+        paints("tell", str(ask["id"]), "0.5", "--yes", "--worker", "bench-1")
+    assert "The proof waits for ask 1 of bench-2, open since today" in " ".join(paints("status").out.split())
+
+
 def test_from_arms_to_an_answer(shell: Shell) -> None:
     """Create says what was understood; every command says the next; the answer comes by name, with its risk."""
     made = shell("create", "paints.csv", "--noise-std", "0.05")

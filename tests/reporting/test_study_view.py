@@ -10,6 +10,7 @@ import pytest
 
 import surepick as sp
 from surepick.reporting.study_view import MOST_NAMED, StudyView, event_lines, line_of, view_of
+from surepick.reporting.study_words import waiting_words
 
 X = np.array([[1, 0.1, 0.9], [1, 0.5, 0.2], [1, 0.9, 0.6], [1, 0.3, 0.4], [1, 0.8, 0.1], [1, 0.6, 0.7]])
 THETA = np.array([5.0, 2.0, 1.0])
@@ -58,6 +59,62 @@ def test_the_badge_says_the_state() -> None:
     asked = measured(0)
     asked.ask(2, worker="me")
     assert line_of(asked).badge.text == "no data"
+
+
+def more(study: sp.Study, n: int) -> None:
+    """Measure n times at another bench."""
+    for _ in range(n):
+        (ask,) = study.ask(1, worker="me")
+        study.tell(ask, 5.0 + ask.id % 7, worker="me", warn=False)
+
+
+def test_the_page_says_what_the_proof_waits_for() -> None:
+    """Results of later blocks do not enter the proof while an ask of an earlier block is open; else no word of it."""
+    study = measured(7, noise=3.0)
+    ledger = study.state.learner.state.ledger
+    (held,) = study.ask(1, worker="bench-2")
+    block = ledger.n_opened
+    while ledger.n_opened == block:
+        assert waiting_words(study.state) == ""  # the block goes on: nothing waits
+        more(study, 1)
+    evidence, words = study.status.evidence, waiting_words(study.state)
+    assert words.startswith(f"The proof waits for ask {held.id} of bench-2, open since today ")
+    assert words in view_of(study).details
+    more(study, 25)
+    assert study.status.evidence == evidence
+    study.fail(held, reason="the vial broke", worker="bench-2")
+    assert waiting_words(study.state) == ""  # no worker has the ask; it is made again after those that are planned
+    more(study, study.status.n_planned - 1)
+    (again,) = study.ask(1, worker="bench-3")
+    assert study.state.attempts[again.id].is_again
+    assert f"ask {again.id} of bench-3" in waiting_words(study.state)
+    study.tell(again, 5.0, worker="bench-3", warn=False)
+    assert waiting_words(study.state) == ""
+
+
+def test_several_asks_that_the_proof_waits_for_are_counted() -> None:
+    """The first three are named."""
+    study = measured(7, noise=3.0)
+    study.ask(5, worker="bench-2")
+    more(study, 25)
+    assert waiting_words(study.state).count("of bench-2") == 3
+    assert ", and 2 more: later results" in waiting_words(study.state)
+
+
+def test_a_rule_that_judges_every_pull_waits_for_none() -> None:
+    """Its evidence has every result."""
+    study = measured(7, noise=3.0, stopping="evidence", noise_std=3.0)
+    study.ask(1, worker="bench-2")
+    more(study, 25)
+    assert study.status.n_pending == 1
+    assert waiting_words(study.state) == ""
+
+
+def test_without_data_there_is_no_leader_to_speak_of() -> None:
+    """The sentence says no more than that."""
+    view = view_of(measured(0))
+    assert (view.sentence, view.leaders) == ("Nothing is measured yet.", {})
+    assert view.next == "Ask for the next measurements."
 
 
 def test_a_wide_forecast_says_at_least_how_many() -> None:

@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from surepick.server.app import Server, ServerSettings
-from surepick.server.tokens import Role, new_token
 from surepick.study.storage import open_storage
+from surepick.study.tokens import Role, new_token
 from tests.waiting import LIMIT, until
 
 
@@ -41,7 +41,7 @@ class RunningServer:
 def make_token(storage: str, role: str, study: str | None = None, label: str = "") -> str:
     """Create a token in a storage; return its secret."""
     place: Any = open_storage(storage)
-    row, secret = new_token(Role[role.upper()], study=study, label=label)
+    row, secret = new_token(Role(role), study=study, label=label)
     place.add_token(row)
     place.close()
     return secret

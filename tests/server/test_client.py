@@ -372,6 +372,13 @@ def test_which_answers_are_waited_out(status: int, kind: str, again: bool, expec
         assert type(refused.value) is expected
 
 
+def test_a_refusal_without_a_word_has_its_status() -> None:
+    """As a proxy may send it."""
+    refusing: Any = httpx.MockTransport(lambda _: httpx.Response(500))
+    with through(refusing, "trees") as client, pytest.raises(errors.SurepickError, match="answers 500 Internal"):
+        client.status()
+
+
 def test_a_busy_server_is_asked_again_later(tmp_path: Path) -> None:
     """429 with Retry-After, from a limit of three requests a second."""
     with serving(str(tmp_path / "lab.db"), rate=3) as server, Client(server.url) as client:

@@ -231,6 +231,45 @@ def test_every_state_is_for_everybody(browser: Any, server: RunningServer, width
         assert "No answer of this study must be used" in page.locator("#state").inner_text()
         assert "contradicted" in page.locator("#model .state.bad").inner_text()
         assert page.get_by_role("heading", name="Proved").count() == 0
+        assert page.get_by_role("button", name="Ask", exact=True).count() == 0
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_what_matters_is_in_sight(browser: Any, server: RunningServer, width: int) -> None:
+    """The next ask at first sight, what was recorded while the page is scrolled, and who measures after a reload."""
+    made(server.storage, noise_std=3.0)
+    with visiting(browser, width=width, has_touch=width < 1000) as page:
+        page.goto(f"{server.url}/studies/paints")
+        live(page)
+        assert in_sight(page, page.get_by_role("button", name="Ask", exact=True))
+        page.get_by_label("Worker").fill("Anna")
+        page.get_by_role("button", name="Ask", exact=True).click()
+        field, name = open_ask(page)
+        page.evaluate("document.getElementById('latest')?.scrollIntoView() ?? scrollTo(0, 700)")
+        field.fill("51,2")
+        field.press("Enter")
+        done = page.get_by_text(f"{name} = 51.2 (measurement 1")
+        done.wait_for()
+        page.evaluate("scrollTo(0, 900)")
+        assert in_sight(page, done)
+        page.get_by_text("Mistyped?").click()
+        page.get_by_label("Value in your notes").fill("52,1")
+        check(page)
+        page.get_by_role("button", name="Correct", exact=True).click()
+        page.get_by_text("counts as 52.1").wait_for()
+        page.goto(server.url)
+        page.get_by_role("link", name="paints").click()
+        live(page)
+        until(lambda: page.get_by_label("Worker").input_value() == "Anna")
+        page.goto(f"{server.url}/studies/paints?worker=Bela")
+        live(page)
+        assert page.get_by_label("Worker").input_value() == "Bela"
+
+
+def in_sight(page: Any, found: Any) -> bool:
+    """Whether an element is on the screen as it is scrolled now."""
+    box = found.bounding_box()
+    return bool(box["y"] >= 0 and box["y"] + box["height"] <= page.viewport_size["height"])
 
 
 # ---- without a script
@@ -239,8 +278,7 @@ def test_every_state_is_for_everybody(browser: Any, server: RunningServer, width
 def test_every_form_works_without_a_script(browser: Any, server: RunningServer) -> None:
     """A POST, a redirect and a sentence. What was typed into a form that is refused is still there."""
     study = made(server.storage, budget=6, noise_std=8.0)
-    refused = "status of 422"
-    with visiting(browser, width=390, java_script_enabled=False, expects=refused) as page:
+    with visiting(browser, width=390, java_script_enabled=False) as page:
         page.goto(f"{server.url}/studies/paints")
         page.get_by_label("Measurements").fill("2")
         page.get_by_label("Worker").fill("bench-1")
@@ -488,7 +526,7 @@ def test_texts_of_users_are_texts(browser: Any, server: RunningServer, name: str
         study.correct(told.id, 51.0 + told.id, reason=worker, worker=worker)
         study.fail(study.ask(1, worker=worker)[0].id, reason=worker, worker=worker)
         study.ask(1, worker=worker)
-    with visiting(browser, expects="status of 422") as page:
+    with visiting(browser) as page:
         page.goto(server.url)
         check(page)
         page.locator("tbody th a").click()

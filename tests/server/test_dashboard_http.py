@@ -63,7 +63,8 @@ def test_the_address_cannot_say_what_did_not_happen(server: RunningServer) -> No
     with visitor(server) as client:
         assert "A = 5 (measurement 1, not asked for" in client.get("/studies/paints?did=tell&id=1").text
         for query in ("did=tell&id=2", "did=fail&id=1", "did=nonsense&id=1", "did=void&id=0", "did=correct&id=99"):
-            assert 'class="done"' not in client.get(f"/studies/paints?{query}").text, query
+            answer = client.get(f"/studies/paints?{query}")
+            assert (answer.status_code, 'class="done"' in answer.text) == (200, False), query
         assert client.get("/studies/paints?did=tell&id=-1").status_code == 422
 
 
@@ -87,7 +88,8 @@ def test_forms_that_are_refused(server: RunningServer) -> None:
     with visitor(server) as client:
         for said, data in refused.items():
             answer = client.post("/studies/paints", data=data)
-            assert answer.status_code == 422, data
+            is_page = "action" in said or "letters" in said  # no form of ours sends these
+            assert answer.status_code == (422 if is_page else 200), data  # a browser logs every other status
             assert said in answer.text.replace("&#39;", "'"), (said, answer.text[:3000])
             assert answer.headers["content-type"].startswith("text/html")
         assert client.post("/studies/none", data={"action": "ask", "n": "1"}).status_code == 404

@@ -139,11 +139,14 @@ def test_problems_of_a_table_are_said_and_nothing_is_lost(
     ("form", "said"),
     [
         ({"how_sure": "120"}, '"how sure" must lie between 0 and 100 percent'),
-        ({"how_sure": "very"}, "\"how sure\" must be a number, got 'very'."),
+        ({"how_sure": "very"}, "\"how sure\" must be a number, got 'very'; write decimals as 0.53 or 0,53."),
         ({"how_many": "1.5"}, '"how many" must be a whole number'),
         ({"loss": "-1"}, '"loss" must be a slack of at least 0'),
         ({"budget": "0"}, '"budget" must be a positive number'),
-        ({"kind": "range", "smallest": "0"}, '"largest" must be a number, got nothing.'),
+        (
+            {"kind": "range", "smallest": "0"},
+            '"largest" must be a number, got nothing; write decimals as 0.53 or 0,53.',
+        ),
         ({"kind": "range", "smallest": "3", "largest": "1"}, '"smallest and largest" must be'),
         ({"lead": "1"}, '"scatter" must be a number'),
         ({"lead": "0", "scatter": "1"}, '"lead" must be'),
@@ -287,7 +290,10 @@ def test_in_a_browser(
     assert page.get_by_role("combobox", name="Preis (€)").input_value() == "cost"
     page.get_by_label("Lead of the best").fill("0,8")
     page.get_by_role("button", name="Show the plan").click()
-    assert page.get_by_role("alert").inner_text() == '"scatter" must be a number, got nothing.'
+    assert (
+        page.get_by_role("alert").inner_text()
+        == '"scatter" must be a number, got nothing; write decimals as 0.53 or 0,53.'
+    )
     if script:
         check(page)
     page.get_by_label("Scatter").fill("1")

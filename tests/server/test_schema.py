@@ -64,6 +64,21 @@ def test_a_bad_body_gets_a_sentence(server: RunningServer, content: bytes | str,
     assert httpx.get(f"{server.api}/studies").json()["studies"] == []
 
 
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ([], "the body must be an object."),
+        ({"name": "x"}, "arms is needed."),
+        ({"name": "x", "arms": {"rows": [[1.0, "a"], [0.0, 1.0]]}}, "arms.rows[0][1] must be a valid number, got 'a'."),
+        ({"name": "x", "arms": {"rows": [[1.0]], "more": 1}}, "arms.more is no field here."),
+        ({"name": "", "arms": {"rows": [[1.0]]}}, "name must have at least 1 character, got ''."),
+    ],
+)
+def test_the_sentence_names_the_place(server: RunningServer, body: Any, said: str) -> None:
+    """As the sender knows it, without words of the program that checks."""
+    assert _send(server, "/studies", json.dumps(body)).json()["detail"] == said
+
+
 def test_a_body_without_a_length_is_limited_too(server: RunningServer) -> None:
     """Chunk by chunk."""
 

@@ -161,6 +161,8 @@ def test_the_demonstration_moves() -> None:
         url = f"http://127.0.0.1:{port}"
         until(lambda: _answers(f"{url}/healthz"))
         until(lambda: httpx.get(f"{url}/api/v1/studies/oats").json()["n_pulls"] > 60)
+        asks = httpx.post(f"{url}/api/v1/studies/oats/asks", json={"worker": "Anna"}).json()["asks"]
+        assert [*asks[0]["recipe"]] == ["variety", "nitrogen"]  # not the yields, which a bench does not know
         os.killpg(process.pid, signal.SIGINT)
         assert process.wait(LIMIT) == 0
 

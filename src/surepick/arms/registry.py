@@ -77,6 +77,31 @@ def read_arms(written: Mapping[str, Any], *, spans: bool = True) -> ArmSet | Vec
     raise CorruptLog(f"arms of a study must be of a kind that this version knows, got {reprlib.repr(written)}.")
 
 
+def arms_of(written: Mapping[str, Any]) -> ArmSet | VectorSet:
+    """Return arms that a program has written in the form of `write_arms`; what is None is left out.
+
+    Raises:
+        InvalidInput: they are not what they should be.
+    """
+    given = {name: value for name, value in written.items() if value is not None}
+    if given["kind"] != "finite":
+        try:
+            return read_arms(given)
+        except CorruptLog as error:
+            raise InvalidInput(f"arms of the kind {given['kind']!r} need their parameters: {error}") from None
+    if len({len(row) for row in given["rows"]}) > 1:
+        raise InvalidInput("the rows of `arms` must all have the same number of features.")
+    arms = FiniteArms(np.array(given["rows"]), names=given.get("names"))
+    arms.feature_names = tuple(given.get("features", arms.feature_names))
+    if len(arms.feature_names) != arms.dim:
+        raise InvalidInput(f"`features` must have {arms.dim} names, got {len(arms.feature_names)}.")
+    if "table" in given:
+        if any(len(column["cells"]) != arms.n_arms for column in given["table"]["columns"]):
+            raise InvalidInput(f"every column of `table` must have {arms.n_arms} cells, one for each arm.")
+        arms.table = given["table"]  # type: ignore[attr-defined]
+    return arms
+
+
 def set_of_option(option: str, text: str) -> VectorSet:
     """Return the vector set that the command line names, such as --sphere 5 or --top-k 10,3."""
     found: VectorSet = _class_of(option.removeprefix("--")).from_text(text)

@@ -5,7 +5,6 @@ import signal
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,24 +14,19 @@ from surepick.cli.options import Output, says
 from surepick.cli.output import Code, Format
 from surepick.cli.studies import DEFAULT, OF_STORAGE, OF_STUDY, StorageOptions, printing
 from surepick.errors import InvalidInput, SurepickError
+from surepick.study.tokens import Role, new_token
 
 if TYPE_CHECKING:
     from surepick.study.storage.base import ServerStorage
 
+PATIENCE = 60_000
+"""Milliseconds for which a client may leave an answer unread."""
 OF_TOKENS = ("id", "role", "study", "label", "created_at", "revoked_at")
 
 Place = Annotated[
     str | None,
     says(f"Where studies are kept: a file, or the URL of a database (default: {DEFAULT}).", envvar=OF_STORAGE),
 ]
-
-
-class RoleName(StrEnum):
-    """What a token allows."""
-
-    READ = "read"
-    TELL = "tell"
-    ADMIN = "admin"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -105,6 +99,8 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
         raise InvalidInput(f"--host must be an address of this machine, got {host!r}: {error.strerror}.") from error
     with listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # a client that does not read its answer is let go of
+            listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, PATIENCE)
         try:
             listening.bind(address)
             listening.listen(2048)
@@ -140,20 +136,17 @@ def _token_storage(storage: str | None, *, may_create: bool = False) -> "Iterato
 
 def create_token(
     *,
-    role: Annotated[RoleName, says("read: look; tell: ask and tell too; admin: create, reopen and delete too.")],
+    role: Annotated[Role, says("read: look; tell: ask and tell too; admin: create, reopen and delete too.")],
     study: Annotated[str | None, says("Only for this study (default: all).")] = None,
     label: Annotated[str, says("Who gets it, such as robot-1: the author in the log.")] = "",
     storage: Place = None,
     output: Output = Format.TABLE,
 ) -> int:
     """Create a token. Its secret is shown once."""
-    _check_installed()
-    from surepick.server.tokens import Role, new_token  # noqa: PLC0415 (needs the server's packages)
-
     with _token_storage(storage, may_create=study is None) as place:
         if study is not None:
             place.n_events(study)  # a study of that name exists
-        row, secret = new_token(Role[role.name], study=study, label=label)
+        row, secret = new_token(role, study=study, label=label)
         place.add_token(row)
     if output is not Format.TABLE:
         printing.write(output, {**_record(row), "token": secret}, [{**_record(row), "token": secret}])

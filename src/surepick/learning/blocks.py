@@ -133,6 +133,14 @@ class Ledger:
         return n
 
     @property
+    def blocking(self) -> list[AskNumber]:
+        """Pending asks of the oldest unsettled block, if a later block has results: these wait to be settled."""
+        if not any(block.results for block in islice(self._unsettled, 1, None)):
+            return []
+        oldest = self._unsettled[0]
+        return [ask.number for ask in self._asks.values() if ask.block is oldest and not ask.has_failed]
+
+    @property
     def has_begun(self) -> bool:
         """Whether a block that is not settled has a result."""
         return any(block.results for block in self._unsettled)

@@ -397,6 +397,11 @@ class LearnerState:
         return partial(aside.advance, len(self.results))
 
     @property
+    def waits_for(self) -> list[AskNumber]:
+        """Pending asks without which later results do not enter the proof; none where the rule judges every pull."""
+        return [] if self.stopped or self._judges_pulls else self.ledger.blocking
+
+    @property
     def counts_every_result(self) -> bool:
         """Whether the rule takes every result for evidence, asked for or not; with a fixed design its label goes."""
         return self._setting.rule.counts_every_result and not self._setting.rule.is_fixed_design

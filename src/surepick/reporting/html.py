@@ -1,9 +1,12 @@
 """Self-contained HTML pages: tables, templates that escape every text, and embedded figures."""
 
 import base64
+from functools import cache, partial
 from importlib.util import find_spec
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
+from surepick._files import file_name
 from surepick.errors import SurepickError
 
 
@@ -35,22 +38,25 @@ class Table(NamedTuple):
     """Whether the table is folded at first."""
 
 
-def template(name: str, **options: Any) -> Any:
-    """Return a template, with options of Jinja2.
+@cache
+def template(name: str, package: str = "surepick.reporting", **options: Any) -> Any:
+    """Return a template of a package, which may use those of this one, with options of Jinja2.
 
     Texts come from users, so the template escapes them: for HTML, unless the option `finalize` does the escaping.
     """
     check_ready()
-    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 (optional)
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 (optional)
 
     environment = Environment(
-        loader=PackageLoader("surepick.reporting"),
+        loader=ChoiceLoader([PackageLoader(package), PackageLoader("surepick.reporting")]),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         autoescape="finalize" not in options,  # noqa: S701 (see above)
         **options,
     )
+    environment.filters["quoted"] = partial(quote, safe="")
+    environment.filters["file_name"] = file_name
     return environment.get_template(name)
 
 

@@ -1,4 +1,4 @@
-"""A plan as the page of a new study shows it, and sentences of the library in the words of that page.
+"""The words of the page of a new study: options that its fields say, its plan, and sentences of the library.
 
 The library names options as Python spells them; the page has fields and roles of columns instead.
 """
@@ -9,9 +9,13 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from surepick.arms.tables.by_role import ONCE, ROLES
+from surepick.errors import InvalidInput
+from surepick.learning.spec import Spec
 from surepick.reporting.html import Cell, Table
+from surepick.reporting.study_words import typed_number
 
 if TYPE_CHECKING:
+    from surepick.arms.tables.read import TableArms
     from surepick.planning.plan import Plan
 
 FIELDS = {
@@ -40,6 +44,33 @@ def in_page(text: str) -> str:
     for pattern, said in RULES:
         text = re.sub(pattern, said, text)
     return text
+
+
+def options_of(form: Mapping[str, str], arms: "TableArms") -> dict[str, Any]:
+    """Return the options of a study that the fields say, and the table of its arms.
+
+    Raises:
+        InvalidInput: a field has no number, or no study can have such options.
+    """
+    sure, many = number_in(form, "how sure"), number_in(form, "how many")
+    if not 0.0 < sure < 100.0:
+        raise InvalidInput(f'"how sure" must lie between 0 and 100 percent, such as 95, got {form["how sure"]!r}.')
+    given: dict[str, Any] = {"noise_std": arms.noise_std, "costs": arms.costs}
+    if form["kind"] == "pass":
+        given["rewards"] = "binary"
+    elif form["kind"] == "range":
+        given["reward_range"] = (number_in(form, "smallest"), number_in(form, "largest"))
+    given["budget"] = number_in(form, "budget") if form["budget"] else None
+    given |= {"delta": round(1.0 - sure / 100.0, 12), "epsilon": number_in(form, "loss")}
+    given["m"] = int(many) if many.is_integer() else many
+    known = {name: value for name, value in given.items() if value is not None}
+    Spec.of(options=known)  # to refuse at once what cannot be
+    return known
+
+
+def number_in(form: Mapping[str, str], field: str) -> float:
+    """Return the number in a field."""
+    return typed_number(form[field], f'"{field}"')
 
 
 class PlanView(NamedTuple):

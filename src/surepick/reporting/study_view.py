@@ -19,7 +19,15 @@ from surepick.learning.explain import unmeasured, verdict
 from surepick.learning.progress import WIDE, confidence, facts, sentences
 from surepick.reporting import charts, result_page
 from surepick.reporting.html import Table
-from surepick.reporting.study_words import IF_SLIP, NOT_USABLE, own_means, recipe_cells, remark_of, when
+from surepick.reporting.study_words import (
+    IF_SLIP,
+    NOT_USABLE,
+    own_means,
+    recipe_cells,
+    remark_of,
+    waiting_words,
+    when,
+)
 from surepick.study.state import State
 
 if TYPE_CHECKING:
@@ -36,6 +44,8 @@ N_LATEST = 8
 """Measurements on the page of a study."""
 LONGEST = 40
 """Most letters of a name in the leaderboard."""
+N_ROWS = 50
+"""Rows of a page of studies or of the log."""
 MOST_ASKS = 200
 """Open asks on a page."""
 NOTHING = result_page.NOTHING
@@ -107,6 +117,16 @@ class EventLine(NamedTuple):
     kind: str
     said: str
     hash: str
+
+
+class LogView(NamedTuple):
+    """A page of the log, the newest first."""
+
+    entries: list[Entry]
+    events: list[EventLine]
+    n_measurements: int
+    n_events: int
+    """In the whole study."""
 
 
 class Place(NamedTuple):
@@ -192,7 +212,7 @@ def view_of(study: "Study", *, n_arms: int = N_SHOWN) -> StudyView:
         status, can_ask, n_open, n_measurements = now.status, state.can_ask, len(state.open), len(state.measurements)
         asks = [_card(state, one) for one in study.pending[:MOST_ASKS]]
         latest, numbers = entries_of(state, n_measurements, N_LATEST), _numbers(state, result)
-        details = _after_withdrawal(state) if status.state == "withdrawn" else []
+        details = _after_withdrawal(state) if status.state == "withdrawn" else [waiting_words(state)]
     # Estimates may take a second, and writers need not wait for them.
     if status.stopped and not result.stopped:
         result = replace(result, stopped=True)  # by the rounding of another machine; the verdict of the log stands
@@ -203,10 +223,10 @@ def view_of(study: "Study", *, n_arms: int = N_SHOWN) -> StudyView:
         name=study.name,
         head=now.head,
         badge=badge_of(now),
-        sentence=" ".join(said[:n_first]).strip(),
+        sentence=" ".join(said[:n_first]).strip() if result.n_pulls else "Nothing is measured yet.",
         next=_next(now, n_open, can_ask=can_ask),
-        details=[*filter(None, said[1:] if status.stopped else []), *details],
-        leaders={word: text for word, text in known.items() if word not in (*PROVED, *ESTIMATED)},
+        details=[*filter(None, [*(said[1:] if status.stopped else []), *details])],
+        leaders={word: known[word] for word in known if result.n_pulls and word not in (*PROVED, *ESTIMATED)},
         proved={word: known[word] for word in PROVED if word in known and status.state != "withdrawn"},
         estimates={word: known[word] for word in ESTIMATED if word in known} | _cost_of_rest(result),
         numbers=numbers,
@@ -286,11 +306,12 @@ def _next(now: "StudySnapshot", n_open: int, *, can_ask: bool) -> str:
     """Say what to do next: the first that fits."""
     status = now.status
     is_doubtful = status.stopped and status.guarantee == "doubtful"
+    more = " Or ask for more." if can_ask else ""
     said = {
         NOT_USABLE: status.state == "withdrawn",
         "Do what the sentence above says, in a new study that these results guide.": is_doubtful,
         "The budget is spent. Reopen the study with a larger budget to go on.": status.state == "spent",
-        f"Measure, and record the values: {counted(n_open, 'ask')} open.": n_open > 0,
+        f"Measure, and record the values: {counted(n_open, 'ask')} open.{more}": n_open > 0,
         "Ask for the next measurements.": can_ask,
         "Download the certificate and the log: with both, anyone can check the answer.": status.stopped,
     }
@@ -302,8 +323,8 @@ def _after_withdrawal(state: State) -> list[str]:
     said = [IF_SLIP] if state.learner.state.settled.model.has_slip else []
     if state.learner.model == "linear":
         said.append(
-            "A new study can have products of columns (interactions), one mean for each arm (model unstructured), or "
-            "an allowed misfit."
+            "A new study by `surepick create` can have products of columns (--interactions), one mean for each arm "
+            "(--model unstructured), or an allowed misfit (--misfit)."
         )
     if means := own_means(state):
         said.append(f"Estimate, not a guarantee: by their own means, without the model, {means}.")
@@ -415,6 +436,18 @@ def event_lines(state: State, rows: "Sequence[Row]") -> list[EventLine]:
         EventLine(row.n, when(event["at"]), event["by"], event["kind"], _said(state, event), row.hash)
         for row, event in events
     ]
+
+
+def log_of(study: "Study", *, before: int | None = None, events: int | None = None) -> LogView:
+    """Return measurements and events, the newest first: those before a measurement, those before an event."""
+    state = study.state
+    last, end = (
+        n if given is None else min(max(given - 1, 0), n)
+        for given, n in ((before, len(state.measurements)), (events, state.n_events))
+    )
+    rows = study.events_after(max(end - N_ROWS, 0), N_ROWS)[:end]
+    lines = event_lines(state, rows)[::-1]
+    return LogView(entries_of(state, last, N_ROWS), lines, len(state.measurements), state.n_events)
 
 
 def _said(state: State, event: Mapping[str, Any]) -> str:

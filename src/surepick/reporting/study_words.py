@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from surepick._texts import counted
 from surepick.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ IF_SLIP = "If your notes have another value for the measurement above, correct i
 """About a study whose answer is withdrawn; the second where one value may be to blame."""
 N_MEANS = 3
 """Arms that are named with their own means."""
+N_WAITED = 3
+"""Asks that are named where the proof waits."""
 
 
 def recipe_cells(recipe: Mapping[str, Any]) -> dict[str, str]:
@@ -79,6 +82,49 @@ def failed_words(state: "State", ask: int, *, was_open: bool) -> str:
     return f"Ask {ask} ({state.roster.label(state.attempts[ask].arm)}) {again}."
 
 
+def waiting_words(state: "State") -> str:
+    """Say for which asks the proof waits while later results are in, and what to do; "" if it waits for none."""
+    numbers = () if state.stopped else {*state.learner.state.waits_for}
+    asks = [one for one in state.open.values() if one.era == state.era and one.number in numbers]
+    if not asks:
+        return ""
+    named = [f"ask {one.id} of {one.by}, open since {when(one.at)}" for one in asks[:N_WAITED]]
+    more = f", and {len(asks) - N_WAITED} more" if len(asks) > N_WAITED else ""
+    return (
+        f"The proof waits for {'; '.join(named)}{more}: later results do not enter it before. Record the value, or "
+        "give up the ask, so that another worker gets it."
+    )
+
+
+def done_words(state: "State", action: str, number: int) -> str:
+    """Say what a form of a page has done, by the number that it is about."""
+    match action:
+        case "ask":
+            return f"{counted(number, 'ask')} for you." if number else "There is nothing to ask for."
+        case "tell":
+            return next(told_words(state, [state.measurement(number)], 0))
+        case "fail":
+            return failed_words(state, number, was_open=True)
+        case "audit":
+            return f"{counted(number, 'check pull')} planned; the next asks are theirs."
+        case "reopen":
+            return f"Era {number} has begun."
+    one = state.measurement(number)
+    counts = "does not count" if one.is_void else f"counts as {one.last:.12g}"
+    return f"Measurement {number} ({state.roster.label(one.arm)}) {counts}; all is worked out again."
+
+
+def steps_to_check(head: tuple[int, str], commands: str = "") -> list[tuple[str, str]]:
+    """Return how a reader checks the page of a study; `commands` write the certificate and the log."""
+    first = [("The certificate and the log of the study:", commands)] if commands else []
+    both = "both files" if commands else "certificate and log of the study, as CSV"
+    return [
+        *first,
+        (f"With {both}, anyone can work everything out again:", "surepick verify certificate.json --log log.csv"),
+        ("This page is of the log that ends with:", "event {}, hash {}".format(*head)),
+    ]
+
+
 def own_means(state: "State") -> str:
     """Return the arms with the highest means of their own results, highest first; "" without results."""
     values: dict[Any, list[float]] = {}
@@ -91,8 +137,8 @@ def own_means(state: "State") -> str:
     )
 
 
-def typed_number(text: str) -> float:
-    """Return the number that a person typed; a decimal comma is read as a point."""
+def typed_number(text: str, name: str = "a measured value") -> float:
+    """Return the number that a person typed for something; a decimal comma is read as a point."""
     from surepick.arms.tables.sources import is_grouped, parse_number  # noqa: PLC0415 (`--help` stays quick)
 
     value = parse_number(text)
@@ -100,4 +146,6 @@ def typed_number(text: str) -> float:
         return value
     if is_grouped(text) and text.count(",") == 1:
         raise InvalidInput(f"{text!r} could be {text.replace(',', '.')} or {text.replace(',', '')}; write one of them.")
-    raise InvalidInput(f"a measured value must be a number, got {text!r}; write it as 0.53 or 0,53.")
+    raise InvalidInput(
+        f"{name} must be a number, got {repr(text) if text else 'nothing'}; write decimals as 0.53 or 0,53."
+    )

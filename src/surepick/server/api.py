@@ -9,21 +9,22 @@ from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import quote, unquote
 
-import numpy as np
 from fastapi import APIRouter, Depends, Header, HTTPException, Query, Request, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 from starlette.convertors import Convertor, register_url_convertor
 
 from surepick._files import file_name
-from surepick.arms.finite import FiniteArms
-from surepick.arms.registry import read_arms
+from surepick._texts import to_json
+from surepick.arms.registry import arms_of
 from surepick.errors import CorruptLog, InvalidInput, NoSuchStudy
+from surepick.reporting.study_words import steps_to_check
 from surepick.server import schemas
-from surepick.server.studies import OpenStudies, to_json
-from surepick.server.tokens import Identity, Role, requires
+from surepick.server.studies import OpenStudies, TooBusy
+from surepick.server.tokens import Identity, requires
 from surepick.study.admin import create_study
 from surepick.study.study import Study
+from surepick.study.tokens import Role
 from surepick.study.views import ask_record, measurement_record
 
 T = TypeVar("T")
@@ -31,12 +32,17 @@ F = TypeVar("F", bound=Callable[..., Any])
 JSON = "application/json"
 LOOK_AGAIN = 10.0
 """Seconds after which a silent stream checks that its token is still valid."""
+AT_A_TIME = 100
+"""Events that a stream keeps in memory: a client that does not read costs no more."""
 FILE_TYPES = {
     "csv": "text/csv; charset=utf-8",
     "json": JSON,
     "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
     "parquet": "application/vnd.apache.parquet",
     "html": "text/html; charset=utf-8",
+    "css": "text/css",
+    "js": "text/javascript",
+    "svg": "image/svg+xml",
 }
 
 
@@ -98,7 +104,7 @@ class StudyAccess:
 
     async def record(self) -> Response:
         """Return the study at this moment."""
-        head, record = await self.studies.record(self.name)
+        head, record = await self.studies.view(self.name, _record)
         return Response(record, headers={"ETag": f'"{head}"'}, media_type=JSON)
 
     async def file(self, write: Callable[[Study, Path], object], ending: str) -> Response:
@@ -111,7 +117,8 @@ class StudyAccess:
 
         said = f"attachment; filename*=UTF-8''{quote(file_name(self.name) + ending, safe='')}"
         kind = FILE_TYPES[ending.rpartition(".")[2]]
-        return Response(await self.read(written), headers={"Content-Disposition": said}, media_type=kind)
+        content = await self.studies.read(self.name, written, is_download=True)
+        return Response(content, headers={"Content-Disposition": said}, media_type=kind)
 
 
 def access(role: Role) -> Any:
@@ -139,6 +146,12 @@ Number = Annotated[int, schemas.Field(ge=1, lt=2**53)]
 Key = Annotated[str | None, Header(alias="Idempotency-Key", max_length=200)]
 
 
+def _record(study: Study) -> tuple[str, bytes]:
+    """Return the hash of the last event, and the status as JSON."""
+    now = study.snapshot
+    return now.head[1], to_json({**now.record(), "head": dict(zip(("n", "hash"), now.head, strict=True))})
+
+
 def answer(value: Any) -> Response:
     """Return a record as JSON."""
     return Response(to_json(value), media_type=JSON)
@@ -150,55 +163,38 @@ def answer(value: Any) -> Response:
 @_route("POST", "/studies", schemas.StudyRecord, status=201, responses=problems(409))
 async def create(body: schemas.NewStudy, who: Admin, request: Request) -> Response:
     """Create a study."""
-    check_new(body.name, who)
-    studies: OpenStudies = request.app.state.studies
-    await run_in_threadpool(_create, studies, body, who.author)
-    made = await StudyAccess(name=body.name, who=who, studies=studies).record()
+    _check_options(body.options, *schemas.NewStudy.model_fields, "storage", "author")
+    arms, candidates = await run_in_threadpool(_arms_and_candidates, body)
+    named: Any = {"lease": body.lease, "author": body.worker or who.author, "load_if_exists": body.load_if_exists}
+    await create_new(request, who, body.name, arms=arms, candidates=candidates, **named, **body.options)
+    made = await StudyAccess(name=body.name, who=who, studies=request.app.state.studies).record()
     made.status_code, made.headers["Location"] = 201, f"studies/{quote(body.name, safe='')}"
     return made
 
 
-def check_new(name: str, who: Identity) -> None:
-    """Refuse the name of a new study that a token does not show, or that no address can have."""
+def _arms_and_candidates(body: schemas.NewStudy) -> list[Any]:
+    return [None if one is None else arms_of(one.model_dump()) for one in (body.arms, body.candidates)]
+
+
+async def create_new(request: Request, who: Identity, name: str, **task: Any) -> None:
+    """Create a study, unless the token does not show one of that name, or no address can have the name."""
     if not who.sees(name):
         raise HTTPException(403, f"this token is for the study {who.study!r} alone.")
     if name in (".", ".."):
         raise InvalidInput(f"{name!r} has a meaning of its own in the address of a page; choose another name.")
+    await run_in_threadpool(quiet, create_study, name, storage=request.app.state.studies.storage, **task)
 
 
-def _create(studies: OpenStudies, body: schemas.NewStudy, author: str) -> None:
-    _check_options(body.options, "name", "arms", "candidates", "storage", "lease", "author", "load_if_exists")
-    named: Any = {"lease": body.lease, "author": body.worker or author, "load_if_exists": body.load_if_exists}
-    candidates = None if body.candidates is None else arms_of(body.candidates)
-    options: Any = {**body.options, **named, "candidates": candidates, "storage": studies.storage}
+def quiet(call: Callable[..., Any], *given: Any, **options: Any) -> Any:
+    """Call a function without its warnings, which are for a terminal."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        create_study(body.name, arms=arms_of(body.arms), **options)
+        return call(*given, **options)
 
 
 def _check_options(options: dict[str, Any], *others: str) -> None:
     if odd := sorted(options.keys() & {*others}):
         raise InvalidInput(f"`{odd[0]}` is no option of a task; leave it out there.")
-
-
-def arms_of(body: schemas.Table | schemas.VectorArms) -> Any:
-    """Return the arms of a body."""
-    if isinstance(body, schemas.VectorArms):
-        try:
-            return read_arms(body.model_dump(exclude_none=True))
-        except CorruptLog as error:
-            raise InvalidInput(f"arms of the kind {body.kind!r} need their parameters: {error}") from None
-    if len({len(row) for row in body.rows}) > 1:
-        raise InvalidInput("the rows of `arms` must all have the same number of features.")
-    arms = FiniteArms(np.array(body.rows), names=body.names)
-    if len(body.features or arms.feature_names) != arms.dim:
-        raise InvalidInput(f"`features` must have {arms.dim} names, got {len(body.features or ())}.")
-    arms.feature_names = tuple(body.features or arms.feature_names)
-    if body.table is not None:
-        if any(len(column.cells) != arms.n_arms for column in body.table.columns):
-            raise InvalidInput(f"every column of `table` must have {arms.n_arms} cells, one for each arm.")
-        arms.table = body.table.model_dump()  # type: ignore[attr-defined]
-    return arms
 
 
 @_route("GET", "/studies", schemas.StudyPage)
@@ -263,8 +259,7 @@ async def tell(study: ToTell, ask_id: Number, body: schemas.ResultOfAsk, key: Ke
 @_route("POST", f"{STUDY}/asks/{{ask_id}}/fail", status=204)
 async def fail(study: ToTell, ask_id: Number, body: schemas.Failure) -> Response:
     """Give up an ask: another worker gets it."""
-    worker = body.worker or study.who.author
-    await study.write(lambda one: one.fail(ask_id, reason=body.reason, worker=worker))
+    await study.write(lambda one: one.fail(ask_id, reason=body.reason, worker=body.worker or study.who.author))
     return Response(status_code=204)
 
 
@@ -357,13 +352,7 @@ async def report(study: ToRead) -> Response:
 
 
 def _report(study: Study, path: Path) -> None:
-    check = "With certificate and log of the study, as CSV, anyone can work everything out again:"
-    head = "event {}, hash {}".format(*study.head)
-    steps = [
-        (check, "surepick verify certificate.json --log log.csv"),
-        ("This page is of the log that ends with:", head),
-    ]
-    study.result().report(path, title=study.name, recipes=study.recipes, steps=steps)
+    study.result().report(path, title=study.name, recipes=study.recipes, steps=steps_to_check(study.head))
 
 
 @_route("GET", f"{STUDY}/certificate", files=("json",))
@@ -388,8 +377,10 @@ async def events(
             n = await study.studies.changed(study.name, last, LOOK_AGAIN)
             if not await request.app.state.tokens.holds(study.who):
                 return
-            for row in await study.read(partial(Study.events_after, n=last)) if n > last else ():
+            for row in await study.read(partial(Study.events_after, n=last, limit=AT_A_TIME)) if n > last else ():
                 yield ServerSentEvent(raw_data=row.text, id=str(row.n))
                 last = row.n
+    except TooBusy:
+        return  # the client comes again
     except (NoSuchStudy, CorruptLog):  # deleted meanwhile: the client comes again, and hears so
         study.studies.forget(study.name)

@@ -1,9 +1,11 @@
 """The application: settings, limits, headers, errors as problem+json, health and metrics."""
 
+import asyncio
 import logging
+import re
+import reprlib
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, final
@@ -17,10 +19,11 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from surepick._texts import to_json
 from surepick._version import __version__
 from surepick.errors import Conflict, InvalidInput, NoSuchStudy, StorageError, StudyExists, SurepickError
 from surepick.server import api, new_study, pages
-from surepick.server.studies import OpenStudies, TooBusy, to_json
+from surepick.server.studies import OpenStudies, TooBusy
 from surepick.server.tokens import Tokens, check_origin
 from surepick.study.storage import open_storage
 from surepick.study.storage.base import ServerStorage
@@ -31,7 +34,6 @@ STATUS: dict[type[Exception], int] = {
     NoSuchStudy: 404,
     StudyExists: 409,
     Conflict: 409,
-    InvalidInput: 422,
     TooBusy: 429,
     StorageError: 503,
     SurepickError: 422,
@@ -46,9 +48,14 @@ HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"same-origin"),
     (b"cache-control", b"no-store"),
+    (b"cross-origin-resource-policy", b"same-origin"),
 ]
 """Of every answer that has no others of these names."""
-SAFE = ("GET", "HEAD", "OPTIONS")
+RULES = {"missing": "is needed", "extra_forbidden": "is no field here", "model_attributes_type": "must be an object"}
+"""For errors of pydantic whose words name parts of a program."""
+SAFE, UPLOADS = ("GET", "HEAD", "OPTIONS"), ("/new", "/api/v1/studies")
+"""Methods that change nothing, and paths of tables of arms."""
+METHODS = (*SAFE, "POST", "PUT", "PATCH", "DELETE")
 MOST_ADDRESSES = 10_000
 """Addresses whose requests are counted; then counting begins anew."""
 
@@ -72,6 +79,8 @@ class ServerSettings:
     """Requests that wait for the writer of one study."""
     rate: int = 5_000
     """Requests a second from one address; 0: no limit."""
+    slowest: float = 30.0
+    """Seconds that a client may take to send a request."""
 
 
 def create_app(settings: ServerSettings) -> FastAPI:
@@ -80,15 +89,9 @@ def create_app(settings: ServerSettings) -> FastAPI:
     if not isinstance(storage, ServerStorage):
         raise InvalidInput(f"a server keeps studies in a file or a database, got {storage.address}.")
     studies = OpenStudies(storage, queue=settings.queue)
-
-    @asynccontextmanager
-    async def life(_: FastAPI) -> AsyncIterator[None]:
-        studies.start()
-        yield
-        await studies.close()
-
     no_pages: Any = {"docs_url": None, "redoc_url": None}  # they load scripts from elsewhere
-    app = FastAPI(title="surepick", version=__version__, openapi_url="/api/v1/openapi.json", lifespan=life, **no_pages)
+    named: Any = {"title": "surepick", "version": __version__, "openapi_url": "/api/v1/openapi.json"}
+    app = FastAPI(**named, **no_pages, lifespan=lambda _: studies)
     app.state.settings, app.state.studies, app.state.tokens = settings, studies, Tokens(storage.tokens)
     app.state.registry = CollectorRegistry()
     app.add_middleware(Guard, settings=settings, registry=app.state.registry)
@@ -134,8 +137,7 @@ def problem(status: int, detail: str, kind: str = "about:blank", headers: Any = 
 async def _answer_error(request: Request, error: Exception) -> Response:
     """Answer an error: to a program as problem+json, to a browser as a page."""
     status, detail, headers = _said(error)
-    address = request.app.state.studies.storage.address
-    detail = detail.replace(f"in {address}", "on this server").replace(address, "this server")
+    detail = request.app.state.studies.public(detail)
     path = request.scope["path"].removeprefix(request.scope["root_path"])
     if not path.startswith("/api/") and path not in ("/readyz", "/metrics"):
         return await pages.error_page(request, status, detail)
@@ -152,9 +154,23 @@ def _said(error: Exception) -> tuple[int, str, Any]:
             return error.status_code, str(error.detail), error.headers
         case RequestValidationError():
             first = error.errors()[0]
-            place = ".".join(map(str, first["loc"]))
-            return 400 if first["type"] == "json_invalid" else 422, f"{place[:200]}: {first['msg'][:500]}.", None
+            return 400 if first["type"] == "json_invalid" else 422, _malformed(first, error.body), None
     return next(status for kind, status in STATUS.items() if isinstance(error, kind)), str(error), None
+
+
+def _malformed(error: Mapping[str, Any], here: Any) -> str:
+    """Say what is wrong with a request: the first error that pydantic finds in the body `here`, or beside it."""
+    (part, *way), said, place = error["loc"], str(error["msg"]), ""
+    if error["type"] == "json_invalid":
+        return f"the body must be JSON: {error['ctx']['error']} (character {way[0]})."
+    for step in way:
+        is_there = step in here if isinstance(here, dict) else isinstance(here, list) and isinstance(step, int)
+        if is_there or part != "body" or (error["type"] == "missing" and step == way[-1]):  # others name a type
+            place += f"[{step}]" if isinstance(step, int) else f".{step}" if place else str(step)
+            here = here[step] if is_there else None
+    rule = RULES.get(error["type"]) or re.sub("^(Input|[A-Z][a-z]+) should ", "must ", said)
+    got = "" if error["type"] in RULES else f", got {reprlib.repr(error['input'])}"
+    return f"{place[:200] or 'the body'} {rule[:500]}{got}."
 
 
 # ---- limits
@@ -187,7 +203,7 @@ class Guard:
             await send(message)
 
         try:
-            receive = await self._checked(Request(scope, receive))
+            receive = self._checked(Request(scope, receive))
             await self.app(scope, receive, send_guarded)
         except HTTPException as error:
             await (await _answer_error(Request(scope, receive), error))(scope, receive, send_guarded)
@@ -200,7 +216,8 @@ class Guard:
             await problem(500, "the server failed; its log says more.")(scope, receive, send_guarded)
         finally:
             route = getattr(scope.get("route"), "path_format", "other")  # with no name of a study in it
-            self._seconds.labels(scope["method"], route, status).observe(time.perf_counter() - began)
+            method = scope["method"] if scope["method"] in METHODS else "other"  # a client may make up any number
+            self._seconds.labels(method, route, status).observe(time.perf_counter() - began)
 
     def _route(self, scope: Scope) -> None:
         """Let routes see the path as it was sent, so that a name may have a slash; with the prefix, sent or not."""
@@ -208,34 +225,36 @@ class Guard:
         scope["root_path"] = prefix
         scope["path"] = sent if sent.startswith(f"{prefix}/") else f"{prefix}{sent}"
 
-    async def _checked(self, request: Request) -> Receive:
-        """Check rate, origin, type and length; return the body."""
+    def _checked(self, request: Request) -> Receive:
+        """Check rate, origin and type; return what gives the body to the route, and refuses one that is too long."""
         self._count(request.client.host if request.client else "")
         if request.method in SAFE:
             return request.receive
         check_origin(request)
         path = request.scope["path"].removeprefix(self.settings.root_path)
-        is_upload = path in ("/new", "/api/v1/studies") or path.startswith("/new/")
-        body = await self._body(request, self.settings.longest_upload if is_upload else self.settings.longest_body)
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if body and path.startswith("/api/") and kind != "application/json":
+        has_body = request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
+        if has_body and path.startswith("/api/") and kind != "application/json":
             raise HTTPException(415, f"a body must be JSON, got {kind[:100]!r}; send Content-Type: application/json.")
-
-        messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+        longest = self.settings.longest_upload if path in UPLOADS else self.settings.longest_body
+        length = 0
+        end: float | None = asyncio.get_running_loop().time() + self.settings.slowest
 
         async def received() -> Message:
-            return messages.pop() if messages else await request.receive()  # later, that the client has gone
-
-        return received
-
-    async def _body(self, request: Request, longest: int) -> bytes:
-        parts, length = list[bytes](), 0
-        async for part in request.stream():
-            length += len(part)
+            nonlocal length, end
+            try:
+                async with asyncio.timeout_at(end):
+                    message = await request.receive()
+            except TimeoutError:
+                said = f"a request must arrive within {self.settings.slowest:.3g} seconds; send it again."
+                raise HTTPException(408, said) from None
+            length += len(message.get("body", b""))
             if length > longest:
                 raise HTTPException(413, f"a request must have at most {longest:,} bytes; send less at a time.")
-            parts.append(part)
-        return b"".join(parts)
+            end = end if message.get("more_body") else None
+            return message
+
+        return received
 
     def _count(self, address: str) -> None:
         """Refuse an address that sends too many requests within a second."""
@@ -243,15 +262,13 @@ class Guard:
         if now != self._second or len(self._counts) > MOST_ADDRESSES:
             self._second, self._counts = now, {}
         self._counts[address] = self._counts.get(address, 0) + 1
-        if 0 < self.settings.rate < self._counts[address]:
-            raise HTTPException(
-                429, f"more than {self.settings.rate:,} requests a second came from your address; wait."
-            )
+        if 0 < (rate := self.settings.rate) < self._counts[address]:
+            raise HTTPException(429, f"more than {rate:,} requests a second came from your address; wait.")
 
 
 @final
 class Server(uvicorn.Server):
-    """A server that ends open streams when it stops, and so does not wait for them.
+    """A server that ends open streams when it stops, and closes connections that send no request.
 
     Args:
         settings: of the server.
@@ -260,9 +277,21 @@ class Server(uvicorn.Server):
     def __init__(self, settings: ServerSettings) -> None:
         self.app = create_app(settings)
         # No access log: addresses have names of studies.
-        quiet: Any = {"access_log": False, "log_level": "warning", "server_header": False}
+        quiet: Any = {"access_log": False, "log_level": "warning", "server_header": False, "ws": "none"}
         config = uvicorn.Config(self.app, settings.host, settings.port, **quiet, timeout_graceful_shutdown=10)
         super().__init__(config)
+        self._ticks = max(round(10 * settings.slowest), 1)
+        self._known = dict[Any, Any]()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Close connections that have sent no request since the last look; called ten times a second."""
+        if counter % self._ticks == 0:
+            connections: Any = self.server_state.connections
+            before, self._known = self._known, {one: one.cycle for one in connections}
+            for one, request in self._known.items():
+                if before.get(one, self) is request:
+                    one.shutdown()  # unless it is being answered
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: Any = None) -> None:
         """Stop."""

@@ -8,11 +8,11 @@ from typing import Annotated, Any, final
 from fastmcp import FastMCP
 from fastmcp.exceptions import ToolError
 
+from surepick._texts import to_json
 from surepick._version import __version__
 from surepick.errors import CorruptLog, SurepickError
 from surepick.learning.explain import verdict
 from surepick.learning.progress import left_to_do, state_line
-from surepick.server.studies import to_json
 from surepick.study.admin import load_study
 from surepick.study.study import Study
 from surepick.study.views import OF_OUTLOOK, OF_PLAN
@@ -29,6 +29,8 @@ Json = dict[str, Any]
 Name = Annotated[str | None, "Name of the study; may be left out if there is only one."]
 Worker = Annotated[str, "Who measures. A worker that asks again gets its open asks back first."]
 AskNumber = Annotated[int, "Number of the ask."]
+Count = Annotated[int, "How many measurements."]
+Value = Annotated[float, "The measured value."]
 
 
 def create_mcp(storage: str, study: str | None = None) -> FastMCP:
@@ -72,20 +74,12 @@ class _Tools:
 
         return called
 
-    def ask(
-        self, n: Annotated[int, "How many measurements."] = 1, worker: Worker = "agent", study: Name = None
-    ) -> list[Json]:
+    def ask(self, n: Count = 1, worker: Worker = "agent", study: Name = None) -> list[Json]:
         """Ask what to measure next: arms, with recipe and reason. An empty list: nothing is to be measured now."""
         asks = self._opened(study).ask(n, worker=worker)
         return [{"ask": one.id, "arm": one.name, "recipe": one.recipe, "reason": one.reason} for one in asks]
 
-    def tell(
-        self,
-        ask: AskNumber,
-        value: Annotated[float, "The measured value."],
-        worker: Worker = "agent",
-        study: Name = None,
-    ) -> Json:
+    def tell(self, ask: AskNumber, value: Value, worker: Worker = "agent", study: Name = None) -> Json:
         """Tell the measured value of an ask. Remarks question a value that looks mistyped; it is kept all the same."""
         told = self._opened(study).tell(ask, value, worker=worker, warn=False)
         return {"measurement": told[0].id, "remarks": told.remarks, **self.status(study)}

@@ -5,28 +5,22 @@ mistake loses nothing.
 """
 
 import base64
-import warnings
 from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
-from urllib.parse import quote
 
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
-from starlette.responses import RedirectResponse
 
 from surepick.arms.tables.by_role import column_roles, read_by_role, table_of_upload
 from surepick.arms.tables.read import TableArms
-from surepick.arms.tables.sources import parse_number
 from surepick.errors import InvalidInput, SurepickError
-from surepick.learning.spec import Spec
 from surepick.planning.plan import plan
-from surepick.reporting.plan_words import PlanView, in_page, plan_view
-from surepick.server.api import Admin, check_new
-from surepick.server.pages import page
-from surepick.server.studies import OpenStudies
-from surepick.study.admin import create_study
+from surepick.reporting.plan_words import PlanView, in_page, number_in, options_of, plan_view
+from surepick.server.api import Admin, create_new, quiet
+from surepick.server.pages import page, to_study
+from surepick.study.events import MOST_FEATURES
 
 router = APIRouter(include_in_schema=False)
 DEFAULTS = {"kind": "number", "how many": "1", "how sure": "95", "loss": "0"}
@@ -34,6 +28,8 @@ FORM = (*DEFAULTS, "name", "sheet", "smallest", "largest", "budget", "lead", "sc
 """Fields of the form; errors call them by these names."""
 MOST_PLANNED = 2_000
 """Arms of a plan that takes seconds."""
+MOST_NUMBERS = 1_000_000
+"""Features of all arms together."""
 MOST_COLUMNS, ROOM = 1_000, 100_000
 """Most columns of a table, and bytes of a request beside its file, of which each three bytes are four letters."""
 
@@ -47,27 +43,20 @@ async def blank(request: Request, who: Admin) -> Response:
 @router.post("/new")
 async def submitted(request: Request, who: Admin) -> Response:
     """Read the table and show what was understood, or create the study."""
-    studies: OpenStudies = request.app.state.studies
     sent, roles = await _received(request)
     view = _view(sent)
     form: dict[str, str] = view["form"]
     try:
         if len(form["draft"]) > (longest := request.app.state.settings.longest_upload - ROOM):
             form["draft"] = ""
-            most = longest * 3 // 4
-            raise InvalidInput(
-                f"a table must have at most {most:,} bytes here; make a larger one by `surepick create`."
-            )
+            raise InvalidInput(f"a table must have at most {longest * 3 // 4:,} bytes here; try `surepick create`.")
         arms, options = await run_in_threadpool(_understood, view, roles)
         if form["do"] == "create":
-            check_new(form["name"], who)
-            task = {"arms": arms, "storage": studies.storage, "author": who.label or "dashboard", **options}
-            await run_in_threadpool(_quiet, create_study, form["name"], **task)
-            base = request.app.state.settings.root_path
-            return RedirectResponse(f"{base}/studies/{quote(form['name'], safe='')}", 303)
+            await create_new(request, who, form["name"], arms=arms, author=who.label or "dashboard", **options)
+            return to_study(request, form["name"])
         view["plan"] = await run_in_threadpool(_planned, arms, options, form) if form["lead"] else None
     except SurepickError as error:
-        view["problem"] = in_page(str(error).replace(f"in {studies.storage.address}", "on this server"))
+        view["problem"] = in_page(request.app.state.studies.public(error))
     return page(request, "new.html", who=who, **view)  # also with a problem: the form goes on
 
 
@@ -102,34 +91,9 @@ def _understood(view: dict[str, Any], roles: list[str]) -> tuple[TableArms, dict
     form["name"] = form["name"] or PurePath(form["title"]).stem
     table = table_of_upload(form["title"], content, form["sheet"] or None)
     view["columns"] = column_roles(table, roles)
-    arms = _quiet(read_by_role, table, view["columns"])
+    arms = quiet(read_by_role, table, view["columns"], MOST_FEATURES, MOST_NUMBERS)
     view["arms"] = in_page(str(arms.roles))
-    return arms, _options(arms, form)
-
-
-def _options(arms: TableArms, form: Mapping[str, str]) -> dict[str, Any]:
-    """Return the options of the study that the form says in plain words."""
-    sure, many = _number(form, "how sure"), _number(form, "how many")
-    if not 0.0 < sure < 100.0:
-        raise InvalidInput(f'"how sure" must lie between 0 and 100 percent, such as 95, got {form["how sure"]!r}.')
-    given: dict[str, Any] = {"noise_std": arms.noise_std, "costs": arms.costs}
-    if form["kind"] == "pass":
-        given["rewards"] = "binary"
-    elif form["kind"] == "range":
-        given["reward_range"] = (_number(form, "smallest"), _number(form, "largest"))
-    given["budget"] = _number(form, "budget") if form["budget"] else None
-    given |= {"delta": round(1.0 - sure / 100.0, 12), "epsilon": _number(form, "loss")}
-    given["m"] = int(many) if many.is_integer() else many
-    known = {name: value for name, value in given.items() if value is not None}
-    Spec.of(options=known)  # to refuse at once what cannot be
-    return known
-
-
-def _number(form: Mapping[str, str], name: str) -> float:
-    value = parse_number(form[name])
-    if value is None:
-        raise InvalidInput(f'"{name}" must be a number, got {repr(form[name]) if form[name] else "nothing"}.')
-    return value
+    return arms, options_of(form, arms)
 
 
 def _planned(arms: TableArms, options: Mapping[str, Any], form: Mapping[str, str]) -> PlanView:
@@ -138,12 +102,5 @@ def _planned(arms: TableArms, options: Mapping[str, Any], form: Mapping[str, str
         raise InvalidInput(f"a plan is for at most {MOST_PLANNED:,} arms here; use `surepick plan`, or empty the lead.")
     known = {name: value for name, value in options.items() if name != "budget"}
     if not known.keys() & {"rewards", "reward_range", "noise_std"}:
-        known["noise_std"] = _number(form, "scatter")
-    return plan_view(_quiet(plan, arms, gap=_number(form, "lead"), **known), options)
-
-
-def _quiet(call: Any, *given: Any, **options: Any) -> Any:
-    """Call a function without its warnings: the page says the same."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return call(*given, **options)
+        known["noise_std"] = number_in(form, "scatter")
+    return plan_view(quiet(plan, arms, gap=number_in(form, "lead"), **known), options)

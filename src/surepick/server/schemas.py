@@ -138,9 +138,7 @@ class Results(Request):
     """Results without asks: one, or a list in the order of measuring, taken in as a whole or not at all."""
 
     results: Annotated[list[ArmValue], Field(min_length=1, max_length=MOST_ROWS)]
-    earlier: bool | None = Field(
-        default=None, description="Whether these are earlier results, which guide and are no evidence; lists always."
-    )
+    earlier: bool | None = Field(default=None, description="Whether these guide and are no evidence; lists always.")
 
 
 class Change(Request):
@@ -160,9 +158,7 @@ class Reopening(Request):
     """What changes in a study, and why."""
 
     reason: Line
-    join: dict[Line, Row] | list[Row] | None = Field(
-        default=None, description="Arms that join: features by name, or rows where arms have no names."
-    )
+    join: dict[Line, Row] | list[Row] | None = Field(default=None, description="New arms: rows, or rows by name.")
     retire: list[Arm] = []
     keep_evidence: bool = True
     changes: Options = {}

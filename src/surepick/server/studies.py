@@ -6,7 +6,6 @@ thousands of results a second.
 """
 
 import asyncio
-import json
 import threading
 import time
 from collections import OrderedDict, deque
@@ -14,19 +13,22 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from operator import itemgetter
-from typing import Any, TypeVar, final
+from typing import Any, TypeVar, cast, final
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 
-from surepick._texts import plain_data
 from surepick.errors import CorruptLog, NoSuchStudy, SurepickError
-from surepick.study.storage import Storage
+from surepick.study.storage.base import ServerStorage
 from surepick.study.study import Study
 from surepick.study.views import Record, list_records
 
 T = TypeVar("T")
 MOST_OPEN = 100
 """Studies that are kept in memory while no request uses them."""
+MOST_READERS = 4
+"""Threads that read one study. Other studies have threads of their own, so they do not wait for a slow one."""
+MOST_DOWNLOADS = 20
+"""Files of one study that wait to be made, one after the other."""
 MOST_TOGETHER = 200
 """Requests in one commit: the first of them waits for the last."""
 LOOK_EVERY = 1.0
@@ -47,11 +49,11 @@ class _OpenStudy:
         self.writer: asyncio.Task[None] | None = None
         self.news = asyncio.Event()
         self.n_listeners = 0
-        self.record = "", b""
-
-    @property
-    def is_idle(self) -> bool:
-        return self.writer is None and not self.n_listeners
+        self.views = dict[Any, tuple[Any, Any]]()
+        """What was made of the study, each with the head of the log that it was made of."""
+        self.n_reading = [0, 0]
+        """Requests that read or wait to read: those for no file, and those for a file."""
+        self.readers, self.downloads, self.writers = (CapacityLimiter(n) for n in (MOST_READERS, 1, 1))
 
     def wake(self) -> None:
         """Wake all that wait for a change."""
@@ -68,20 +70,20 @@ class OpenStudies:
         queue: most requests that wait for the writer of one study.
     """
 
-    def __init__(self, storage: Storage, *, queue: int = 1_000) -> None:
+    def __init__(self, storage: ServerStorage, *, queue: int = 1_000) -> None:
         self.storage, self.queue = storage, queue
         self.is_closing = False
         self._open = OrderedDict[str, _OpenStudy]()
+        self._loading = dict[str, asyncio.Task[_OpenStudy]]()
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     # ---- life
 
-    def start(self) -> None:
+    async def __aenter__(self) -> None:
         """Begin to hear of events that other processes write."""
         self._loop = asyncio.get_running_loop()
-        listen = getattr(self.storage, "listen", lambda: None)
-        if (names := listen()) is not None:
+        if (names := self.storage.listen()) is not None:
             threading.Thread(target=self._hear, args=(names,), name="surepick-listen", daemon=True).start()
 
     def _hear(self, names: Any) -> None:
@@ -101,7 +103,7 @@ class OpenStudies:
         self.is_closing = True
         self.wake("")
 
-    async def close(self) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Finish what is being written, and let go of the storage."""
         self.stop()
         while writers := [one.writer for one in self._open.values() if one.writer is not None]:
@@ -110,28 +112,33 @@ class OpenStudies:
 
     # ---- studies
 
-    def get(self, name: str) -> Study:
-        """Return a study, which is kept open.
-
-        Raises:
-            NoSuchStudy: with the nearest name.
-        """
-        return self._get(name).study
-
     def _get(self, name: str) -> _OpenStudy:
         with self._lock:
-            if (known := self._open.get(name)) is None:
-                known = self._open[name] = _OpenStudy(Study(self.storage, name, author="api"))
-                idle = [other for other, one in self._open.items() if one.is_idle and one is not known]
-                for other in idle[: max(len(self._open) - MOST_OPEN, 0)]:
-                    del self._open[other]
-            self._open.move_to_end(name)
+            if name in self._open:
+                self._open.move_to_end(name)
+                return self._open[name]
+        made = _OpenStudy(Study(self.storage, name, author="api"))  # a long log takes seconds: others do not wait
+        with self._lock:
+            known = self._open.setdefault(name, made)
+            others = [(other, one) for other, one in self._open.items() if one is not known]
+            idle = [other for other, one in others if one.writer is None and not one.n_listeners]
+            for other in idle[: max(len(self._open) - MOST_OPEN, 0)]:
+                del self._open[other]
             return known
 
     async def open(self, name: str) -> _OpenStudy:
-        """Open a study, if it is not open already."""
-        known = self._open.get(name)
-        return await asyncio.to_thread(self._get, name) if known is None else known
+        """Open a study, if it is not open already; requests that come at the same time load it once."""
+        if (known := self._open.get(name)) is not None:
+            return known
+        if (loading := self._loading.get(name)) is not None:
+            with suppress(SurepickError):  # that began, perhaps, before the study was made
+                return await asyncio.shield(loading)
+        loading = self._loading[name] = asyncio.create_task(to_thread.run_sync(self._get, name))
+        try:
+            return await asyncio.shield(loading)
+        finally:
+            if self._loading.get(name) is loading:
+                del self._loading[name]
 
     def forget(self, name: str) -> None:
         """Let go of a study that was deleted; its listeners see that it is gone."""
@@ -145,21 +152,35 @@ class OpenStudies:
         opened = {name: one.study for name, one in list(self._open.items())}
         return list_records(self.storage, opened.get)
 
+    def public(self, error: object) -> str:
+        """Return a sentence without the address of the storage."""
+        address = self.storage.address
+        return str(error).replace(f"in {address}", "on this server").replace(address, "this server")
+
     # ---- reading and writing
 
-    async def read(self, name: str, call: Callable[[Study], T]) -> T:
-        """Return what a function says of a study; the function runs in another thread."""
-        return await to_thread.run_sync(self._read, name, call)
+    async def read(self, name: str, call: Callable[[Study], T], *, is_download: bool = False) -> T:
+        """Return what a function says of a study; the function runs in a thread of this study.
+
+        Raises:
+            TooBusy: too many requests wait already.
+        """
+        one = await self.open(name)
+        threads, most = (one.downloads, MOST_DOWNLOADS) if is_download else (one.readers, self.queue)
+        if one.n_reading[is_download] > most:
+            raise TooBusy(f"{most:,} requests wait for study {name!r} already; send this one again in a second.")
+        one.n_reading[is_download] += 1
+        try:
+            return await to_thread.run_sync(self._read, name, call, limiter=threads)
+        finally:
+            one.n_reading[is_download] -= 1
 
     def _read(self, name: str, call: Callable[[Study], T]) -> T:
         try:
-            return call(self.get(name))
-        except CorruptLog:  # deleted and made anew by another process, or damaged: loading it again tells
+            return call(self._get(name).study)
+        except (CorruptLog, NoSuchStudy):  # deleted, made anew, or damaged: loading it again tells
             self.forget(name)
-            return call(self.get(name))
-        except NoSuchStudy:
-            self.forget(name)
-            raise
+            return call(self._get(name).study)
 
     async def write(self, name: str, call: Callable[[Study], T], *, grouped: bool = True, last: bool = False) -> T:
         """Call a function that writes to a study; when this returns, its events are on the disk.
@@ -193,25 +214,27 @@ class OpenStudies:
         while one.waiting:
             taken = [one.waiting.popleft() for _ in range(min(len(one.waiting), MOST_TOGETHER))]
             taken.sort(key=itemgetter(0))
-            outcomes = await asyncio.to_thread(_together, one.study, [call for _, call, _ in taken])
+            calls = [call for _, call, _ in taken]
+            outcomes = await to_thread.run_sync(_together, one.study, calls, limiter=one.writers)
             if any(isinstance(outcome, CorruptLog | NoSuchStudy) for outcome in outcomes):
                 self.forget(name)
             for (_, _, future), outcome in zip(taken, outcomes, strict=True):
-                _settle(future, outcome)
+                if not future.done():  # else its client has gone
+                    settle: Any = future.set_exception if isinstance(outcome, Exception) else future.set_result
+                    settle(outcome)
             one.wake()
         one.writer = None
 
-    async def record(self, name: str) -> tuple[str, bytes]:
-        """Return the hash of the last event, and the status as JSON; worked out once for each event."""
-        return await self.read(name, partial(self._record, name))
+    async def view(self, name: str, make: Callable[..., T], **options: Any) -> T:
+        """Return what a function makes of a study; it is made once for each event."""
 
-    def _record(self, name: str, study: Study) -> tuple[str, bytes]:
-        one = self._get(name)
-        if study.head[1] != one.record[0]:
-            now = study.snapshot
-            head = dict(zip(("n", "hash"), now.head, strict=True))
-            one.record = now.head[1], to_json({**now.record(), "head": head})
-        return one.record
+        def made(study: Study) -> T:
+            views, head, key = self._get(name).views, study.head, (make, *options.items())
+            if views.get(key, ("",))[0] != head:
+                views[key] = head, make(study, **options)
+            return cast("T", views[key][1])
+
+        return await self.read(name, made)
 
     # ---- waiting for changes
 
@@ -244,18 +267,3 @@ def _together(study: Study, calls: list[Callable[[], Any]]) -> list[Any]:
         return study.together(calls)
     except Exception as error:  # noqa: BLE001 (each caller gets it)
         return [error] * len(calls)
-
-
-def _settle(future: asyncio.Future[Any], outcome: Any) -> None:
-    if future.done():  # its client has gone
-        return
-    if isinstance(outcome, Exception):
-        future.set_exception(outcome)
-    else:
-        future.set_result(outcome)
-
-
-def to_json(value: Any) -> bytes:
-    """Return JSON in which numbers that are not finite are null."""
-    text = json.dumps(plain_data(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.encode(errors="backslashreplace")

@@ -1,48 +1,29 @@
 """Who may do what: roles, tokens, the cookie of the dashboard, and which requests of browsers are refused.
 
-A token is 256 random bits. The storage keeps its SHA-256 alone, so a copy of the database lets no one in. A storage
-without tokens is open to this machine, and to no other.
+A storage without tokens is open to this machine, and to no other.
 """
 
-import hashlib
 import hmac
 import ipaddress
-import secrets
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Any, final
 from urllib.parse import urlsplit
 
-from fastapi import HTTPException, Request, Response
+from fastapi import HTTPException, Request
 from starlette.concurrency import run_in_threadpool
 
-from surepick._texts import check_line
-from surepick.errors import InvalidInput, NoSuchStudy
-from surepick.study.events import now, written
 from surepick.study.storage.base import TokenRow, no_such_study
+from surepick.study.tokens import Role, digest_of
 
 COOKIE = "surepick_token"
-PREFIX = "spk_"
-"""By which programs that look for leaked secrets recognise a token."""
 FRESH = 1.0
 """Seconds for which tokens are kept in memory: a token that is revoked ends after this time at the latest."""
 LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
+OF_PROXIES = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
+"""Headers by which a proxy shows: other machines may be behind it."""
 A_YEAR = 365 * 86_400
-
-
-class Role(IntEnum):
-    """What a token allows; each role includes those before."""
-
-    READ = 1
-    TELL = 2
-    ADMIN = 3
-
-    @property
-    def word(self) -> str:
-        """As the storage and the command line write it."""
-        return self.name.lower()
 
 
 @final
@@ -67,19 +48,6 @@ class Identity:
     def sees(self, name: str) -> bool:
         """Return whether a study of this name is visible."""
         return self.study is None or self.study == name
-
-
-def new_token(role: Role, *, study: str | None = None, label: str = "") -> tuple[TokenRow, str]:
-    """Return a new token as the storage keeps it, and its secret, which is nowhere else."""
-    if len(check_line("the label of a token", label)) > 100:
-        raise InvalidInput(f"the label of a token must have at most 100 characters, got {len(label)}; shorten it.")
-    secret = PREFIX + secrets.token_urlsafe(32)
-    at = written(now())
-    return TokenRow(secrets.token_hex(4), _digest(secret), role.word, study, label, at, None), secret
-
-
-def _digest(secret: str) -> str:
-    return hashlib.sha256(secret.encode(errors="surrogatepass")).hexdigest()
 
 
 @final
@@ -107,46 +75,36 @@ class Tokens:
         Raises:
             HTTPException: 401 without a token that holds; 403 from elsewhere while there are no tokens.
         """
-        rows = await self._rows()
-        if not rows:
+        if not await self._rows():
             _check_local(request)
             return Identity(role=Role.ADMIN)
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        secret = given.strip() if scheme.lower() == "bearer" else None
-        cookie = request.cookies.get(COOKIE)
-        return self._identity(rows, secret or cookie, by_cookie=not secret)
+        secret = given.strip() if scheme.lower() == "bearer" else ""
+        return await self.of_secret(secret or request.cookies.get(COOKIE, ""), by_cookie=not secret)
 
-    async def of_secret(self, secret: str) -> Identity:
-        """Return who has a secret, for signing in.
+    async def of_secret(self, secret: str, *, by_cookie: bool = True) -> Identity:
+        """Return who has a secret.
 
         Raises:
             HTTPException: 401, there is no such token, or it is revoked.
         """
-        return self._identity(await self._rows(), secret, by_cookie=True)
+        digest, known = digest_of(secret), await self._rows()
+        found = [row for row in known if hmac.compare_digest(row.digest, digest) and row.revoked_at is None]
+        if not found:
+            said = "the token is unknown or revoked; create one by `surepick token create`."
+            if not secret:
+                said = "this server needs a token; send it as `Authorization: Bearer ...`, or sign in."
+            raise HTTPException(401, said, {"WWW-Authenticate": "Bearer"})
+        row = found[0]
+        named: Any = {"study": row.study, "label": row.label, "token": row.id}
+        return Identity(role=Role(row.role), by_cookie=by_cookie, **named)
 
     async def holds(self, identity: Identity) -> bool:
         """Return whether an identity is still allowed: its token is not revoked."""
         rows = await self._rows()
-        return not rows if identity.token is None else any(_is_valid(row) and row.id == identity.token for row in rows)
-
-    def _identity(self, rows: list[TokenRow], secret: str | None, *, by_cookie: bool) -> Identity:
-        if not secret:
-            raise _unknown("this server needs a token; send it as `Authorization: Bearer ...`, or sign in.")
-        digest = _digest(secret)
-        found = [row for row in rows if hmac.compare_digest(row.digest, digest)]
-        if not found or not _is_valid(found[0]):
-            raise _unknown("the token is unknown or revoked; create one by `surepick token create`.")
-        (row,) = found
-        role = Role[row.role.upper()]
-        return Identity(role=role, study=row.study, label=row.label, by_cookie=by_cookie, token=row.id)
-
-
-def _is_valid(row: TokenRow) -> bool:
-    return row.revoked_at is None
-
-
-def _unknown(detail: str) -> HTTPException:
-    return HTTPException(401, detail, {"WWW-Authenticate": "Bearer"})
+        if identity.token is None:
+            return not rows
+        return any(row.id == identity.token and row.revoked_at is None for row in rows)
 
 
 def is_loopback(host: str) -> bool:
@@ -161,7 +119,8 @@ def _check_local(request: Request) -> None:
     """Refuse other machines, and names that a stranger's page gave to this machine (DNS rebinding)."""
     host = request.headers.get("host", "")
     name = host if host.endswith("]") else host.rpartition(":")[0] or host
-    if name not in LOCAL_NAMES or request.client is None or not is_loopback(request.client.host):
+    is_local = name in LOCAL_NAMES and request.client is not None and is_loopback(request.client.host)
+    if not is_local or any(header in request.headers for header in OF_PROXIES):
         raise HTTPException(
             403, "a server without tokens serves this machine as localhost alone; create one: surepick token create."
         )
@@ -180,36 +139,34 @@ def check_origin(request: Request) -> None:
         raise HTTPException(403, "a page of another site sent this request; open this server's own page and try again.")
 
 
+def check_role(identity: Identity, role: Role) -> None:
+    """Refuse a request that the role of its sender does not allow.
+
+    Raises:
+        HTTPException: 403.
+    """
+    if not identity.role.includes(role):
+        raise HTTPException(403, f"this needs a token of the role {role}, got one of {identity.role}.")
+
+
 def requires(role: Role) -> Callable[[Request], Awaitable[Identity]]:
-    """Return a dependency: who sends the request, if that role and the study of the path are allowed."""
+    """Return a dependency: who sends the request, if that role and the study of the path are allowed.
+
+    A study that the token does not show is answered like one that does not exist.
+    """
 
     async def identified(request: Request) -> Identity:
         identity: Identity = await request.app.state.tokens.identify(request)
         name = request.path_params.get("name")
         if name is not None and not identity.sees(name):
-            raise hidden(name, identity)
-        if identity.role < role:
-            raise HTTPException(403, f"this needs a token of the role {role.word}, got one of {identity.role.word}.")
+            raise no_such_study(name, [identity.study or ""], "this server")
+        check_role(identity, role)
         return identity
 
     return identified
 
 
-def hidden(name: str, identity: Identity) -> NoSuchStudy:
-    """Return the error for a study that a token does not show: the same as for one that does not exist."""
-    return no_such_study(name, [identity.study or ""], "this server")
-
-
-def set_cookie(request: Request, response: Response, secret: str) -> None:
-    """Let a browser stay signed in."""
-    response.set_cookie(COOKIE, secret, max_age=A_YEAR, **_of_cookie(request))
-
-
-def clear_cookie(request: Request, response: Response) -> None:
-    """Sign a browser out."""
-    response.delete_cookie(COOKIE, **_of_cookie(request))
-
-
-def _of_cookie(request: Request) -> dict[str, Any]:
+def cookie_options(request: Request) -> dict[str, Any]:
+    """Return the options of the cookie by which a browser stays signed in."""
     path = request.app.state.settings.root_path or "/"
     return {"path": path, "secure": request.url.scheme == "https", "httponly": True, "samesite": "strict"}

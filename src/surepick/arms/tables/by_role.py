@@ -69,12 +69,22 @@ def column_roles(table: Table, chosen: Sequence[str] = ()) -> list[ColumnRole]:
     return found
 
 
-def read_by_role(table: Table, columns: Sequence[ColumnRole]) -> TableArms:
+def read_by_role(
+    table: Table, columns: Sequence[ColumnRole], most_features: int | None = None, most_numbers: int | None = None
+) -> TableArms:
     """Read arms with the role of each column as chosen.
 
+    Args:
+        table: with a line for each arm.
+        columns: with their roles.
+        most_features: of an arm, with `most_numbers`; default: any number.
+        most_numbers: of all arms together. A small table can have many: a category has one for each of its words.
+
     Raises:
-        InvalidInput: as `read_arms`, or several columns have a role of one.
+        InvalidInput: as `read_arms`, several columns have a role of one, or there are too many features.
     """
+    if most_features is not None and most_numbers is not None:
+        _check_size(table, columns, most_features, most_numbers)
     titles: Mapping[str, list[str]] = {role: [one.title for one in columns if one.role == role] for role in ROLES}
     for role in ONCE:
         if len(titles[role]) > 1:
@@ -83,3 +93,16 @@ def read_by_role(table: Table, columns: Sequence[ColumnRole]) -> TableArms:
     features = [one.title for one in columns if one.role in ("number", "category")]
     once: dict[str, Any] = {option: next(iter(titles[role]), None) for role, option in ONCE.items()}
     return read_arms(replace(table, categories=table.categories | set(titles["category"])), features=features, **once)
+
+
+def _check_size(table: Table, columns: Sequence[ColumnRole], most_features: int, most_numbers: int) -> None:
+    """Refuse a table whose features would take gigabytes."""
+    words = [len({*map(text_of, table.cells[one.title])}) for one in columns if one.role == "category"]
+    n_features = sum(words) + sum(one.role == "number" for one in columns)
+    n_rows = len(next(iter(table.cells.values())))
+    if n_features > most_features or n_features * n_rows > most_numbers:
+        raise InvalidInput(
+            f"a table must have at most {most_features:,} features and {most_numbers:,} numbers here, got "
+            f"{n_features:,} features (one for each word of a category) of {n_rows:,} arms; leave out columns that "
+            "tell arms apart and say nothing about them."
+        )

@@ -19,6 +19,7 @@ from surepick.cli.output import Code, Format, check_targets, results, stages, to
 from surepick.cli.studies import StudyOptions, command, printing
 from surepick.cli.studies.ask_tell import how_on, say_how_on, say_if_withdrawn
 from surepick.errors import InvalidInput
+from surepick.reporting.study_words import steps_to_check
 from surepick.study.views import OF_BEST, OF_PLAN
 
 if TYPE_CHECKING:
@@ -142,14 +143,7 @@ def report(
             title=study.name,
             recipes=study.recipes,
             notes=_notes(study, where),
-            steps=[
-                ("The certificate and the log of the study:", again),
-                (
-                    "With both files, anyone can work everything out again:",
-                    "surepick verify certificate.json --log log.csv",
-                ),
-                ("This page is of the log that ends with:", "event {}, hash {}".format(*study.head)),
-            ],
+            steps=steps_to_check(study.head, again),
         )
         printing.say(f"Page: {path}; any browser shows and prints it.")
     return Code.OK

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from surepick._texts import counted, joined, percent, shown
 from surepick.cli import output
 from surepick.cli.output import EPSILON_IS, Code, facts_table, new_table, results
-from surepick.reporting.study_words import WORDS, recipe_words, remark_of, when
+from surepick.reporting.study_words import WORDS, recipe_words, remark_of, waiting_words, when
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -105,12 +105,10 @@ def standing_line(study: "Study") -> str:
 
 def status_table(study: "Study") -> "RenderableType":
     """Return the state of a study as a table without lines."""
-    return facts_table(
-        {word: shown(text) for word, text in _status_lines(study.snapshot, can_ask=study.state.can_ask).items()}
-    )
+    return facts_table({word: shown(text) for word, text in _status_lines(study.snapshot, study.state).items()})
 
 
-def _status_lines(now: "StudySnapshot", *, can_ask: bool) -> dict[str, str]:
+def _status_lines(now: "StudySnapshot", state: "State") -> dict[str, str]:
     from surepick.learning.progress import facts  # noqa: PLC0415 (`--help` stays quick)
 
     status = now.status
@@ -121,17 +119,19 @@ def _status_lines(now: "StudySnapshot", *, can_ask: bool) -> dict[str, str]:
         known["best"] = joined(status.best_name if isinstance(status.best_name, list) else [status.best_name])
     changed = [f"{n} {word}" for n, word in ((status.n_void, "void"), (status.n_corrected, "corrected")) if n]
     asks = f"{status.n_pending or 'none'} open"
-    asks += f", {status.n_planned} more planned" if status.n_planned and (can_ask or not status.stopped) else ""
+    asks += f", {status.n_planned} more planned" if status.n_planned and (state.can_ask or not status.stopped) else ""
     if status.state == "withdrawn":
         known = {}  # the first line and the sentences below the table say so
     elif now.is_spent and not status.stopped:
         asks += "; the budget allows no more"
+    waiting = waiting_words(state)
     return {
         "study": f"{status.name}, {WORDS[status.state]}",
         **known,
         **({} if status.n_arms is None else {"arms": f"{status.n_arms:,}"}),
         "pulls": f"{status.n_pulls:,}" + (f" ({', '.join(changed)})" if changed else ""),
         "asks": asks,
+        **({"waiting": waiting} if waiting else {}),
         **({"decided": f"{when(status.stopped_at)}{_of_all(now)}"} if status.state == "stopped" else {}),
     }
 

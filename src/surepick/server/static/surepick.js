@@ -6,6 +6,7 @@
 const LIST_EVERY = 5000; // milliseconds between two looks at the list of studies
 const PAUSE = 300; // milliseconds between two refreshes of a study, however many events come
 const LONGEST_WAIT = 30000; // milliseconds until the next attempt to connect
+const UNNAMED = "dashboard"; // the worker where neither a token nor the address has a name
 
 const live = document.getElementById("live");
 const list = document.querySelector("[data-again]");
@@ -175,13 +176,14 @@ async function send(form, button) {
       location.reload(); // signed out, or the study is gone
       return;
     }
-    if (response.ok) {
+    if (!message.querySelector(".problem")) {
       form.reset();
       for (const field of form.querySelectorAll("[data-keep]")) {
         field.value = crypto.getRandomValues(new Uint32Array(4)).join("-");
       }
       form.closest("details")?.removeAttribute("open");
       history.replaceState(null, "", response.url);
+      if (form.id === "ask-form") memory()?.setItem("worker", fields.get("worker"));
       nSent += 1;
       morph(live, fresh.getElementById("live"));
     }
@@ -192,6 +194,26 @@ async function send(form, button) {
   } finally {
     button?.removeAttribute("aria-busy");
   }
+}
+
+/** What the browser keeps between visits; null where it is told to keep nothing. */
+function memory() {
+  try {
+    return localStorage;
+  } catch {
+    return null;
+  }
+}
+
+/** On a page that has no name for the visitor, take the worker whom this browser asked for last. */
+function recallWorker() {
+  const field = document.getElementById("worker");
+  const last = memory()?.getItem("worker");
+  const search = new URLSearchParams(location.search);
+  if (field?.defaultValue !== UNNAMED || !last || search.has("worker")) return;
+  search.set("worker", last);
+  history.replaceState(null, "", `?${search}`);
+  refresh();
 }
 
 function onSubmit(event) {
@@ -226,6 +248,7 @@ async function refreshList() {
 if (live) {
   document.addEventListener("submit", onSubmit);
   follow();
+  recallWorker();
   // A hidden page needs no stream, and browsers allow few at a time.
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) stream.close();
