@@ -175,6 +175,10 @@ def test_a_frame_changed_later_has_no_effect() -> None:
 DAYS = ["2024-01-01", "2024-01-02", "2024-01-02"]
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "durations": (lambda: pd.to_timedelta([1, 2, 2], unit="D"), "rows 0, 1 and 2: column 'c' must .* got .*timedelta"),
+    "durations in nanoseconds": (
+        lambda: pd.to_timedelta([1, 2, 2], unit="D").astype("timedelta64[ns]"),
+        "rows 0, 1 and 2: column 'c' must .* got .*timedelta",
+    ),
     "complex": (lambda: [1j, 2.0, 3.0], "'c' must hold numbers alone or text alone, got 1j"),
     "lists": (lambda: [[1], [2], [3]], r"'c' must hold .* got \[1\]"),
     "arrays": (lambda: pd.Series([np.ones(2), np.ones(2), np.ones(2)]), r"'c' must hold .* got array"),

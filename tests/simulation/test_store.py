@@ -11,7 +11,7 @@ import pytest
 from surepick.errors import InvalidInput, SurepickError
 from surepick.simulation import store as module
 from surepick.simulation.experiment import Experiment
-from surepick.simulation.store import Store, schema, settle
+from surepick.simulation.store import TABLE, Store, read_cells, schema, settle
 from tests.simulation.tiny import tiny
 
 EXPERIMENT = tiny()
@@ -242,3 +242,34 @@ def test_schema_needs_pyarrow_and_says_so(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(SurepickError, match=r"needs pyarrow; install surepick\[bench\]"):
         schema()
+
+
+def test_without_pyarrow_reports_read_the_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`make run` needs no pyarrow: the same cells come back; with pyarrow the table is written from the same runs."""
+    names = ["run", "n_pulls", "correct", "lower_bound", "version"]
+
+    def read() -> list[tuple[str, dict[str, list[object]]]]:
+        found = read_cells(tmp_path / TABLE, names)
+        return [(key, {name: values.tolist() for name, values in columns.items()}) for key, columns in found]
+
+    with monkeypatch.context() as missing:
+        missing.setitem(sys.modules, "pyarrow", None)
+        with Store(tmp_path, EXPERIMENT) as store:
+            store.append([row(1, 0), row(0, 1), row(0, 0)])
+        assert not (tmp_path / TABLE).exists()
+        before = read()
+        kinds = [columns["correct"].dtype.kind for _, columns in read_cells(tmp_path / TABLE, names)]
+    assert [columns["run"] for _, columns in before] == [[0, 1], [0]]
+    assert kinds == ["b", "b"]  # a report negates this column
+    settle(tmp_path, EXPERIMENT)
+    assert (tmp_path / TABLE).exists()
+    assert repr(read()) == repr(before)  # a lower bound may be NaN
+
+
+def test_a_table_does_not_fall_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder that has a table takes no further runs without pyarrow."""
+    with Store(tmp_path, EXPERIMENT) as store:
+        store.append([row(0, 0)])
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(SurepickError, match=r"needs pyarrow; install surepick\[bench\]"):
+        Store(tmp_path, EXPERIMENT)

@@ -31,7 +31,7 @@ from surepick.simulation import experiment as experiments
 from surepick.simulation.experiment import Experiment, Published, job_of, read_experiment
 from surepick.simulation.run import run_once
 from surepick.simulation.runs import error_interval
-from surepick.simulation.store import EXPERIMENT, TABLE, read_cells
+from surepick.simulation.store import EXPERIMENT, TABLE, file_of_runs, read_cells
 from surepick.types import Array
 
 NOTHING = "-"
@@ -167,14 +167,15 @@ def read_section(folder: Path) -> Section:
 
 def section_of(experiment: Experiment, table: Path, n_runs: float = math.inf) -> Section:
     """Summarize the runs of an experiment in a table that may be missing; of each cell the runs below `n_runs`."""
-    has_runs = table.exists()
+    file = file_of_runs(table)
+    has_runs = file.exists()
     cells = {cell.key: cell for cell in experiment.cells()}
     summaries = {key: summarize(cell, None, experiment.published) for key, cell in cells.items()}
     for key, columns in read_cells(table, COLUMNS) if has_runs else ():
         if key in cells:  # a table also has runs of cells that the experiment no longer has
             wanted = {name: values[columns["run"] < n_runs] for name, values in columns.items()}
             summaries[key] = summarize(cells[key], wanted, experiment.published)
-    written = datetime.fromtimestamp(table.stat().st_mtime, UTC) if has_runs else None
+    written = datetime.fromtimestamp(file.stat().st_mtime, UTC) if has_runs else None
     return Section(experiment=experiment, summaries=tuple(summaries.values()), written=written)
 
 

@@ -8,7 +8,7 @@ Each batch of runs is one transaction, so a killed process loses only the runs i
 finished runs may be missing too. When a sweep ends, it rewrites the table from the SQLite file in one step; if a sweep
 is killed, the next one does so. If the SQLite file is missing, the runs of the table are imported. Every run has a
 checksum. Rows are read and written in chunks, so memory does not grow with the number of runs. Rows of cells that the
-experiment no longer has are kept, after the others.
+experiment no longer has are kept, after the others. Without pyarrow there is no table; reports read the SQLite file.
 """
 
 import math
@@ -17,7 +17,8 @@ import tomllib
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from itertools import groupby, pairwise
+from importlib.util import find_spec
+from itertools import chain, groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple, Self, final
@@ -85,7 +86,8 @@ class Store:
     """
 
     def __init__(self, folder: Path, experiment: Experiment) -> None:
-        _arrow()
+        if (folder / TABLE).exists():
+            _arrow()  # or the table would fall behind
         self.folder = folder
         _check_owner(folder, experiment)  # before the first file is written to the folder
         folder.mkdir(parents=True, exist_ok=True)
@@ -155,20 +157,18 @@ class Store:
 
     def export(self) -> None:
         """Write the table, unless it is complete."""
+        if not _has_arrow():
+            return
         pa = _arrow()
         with _clear_errors(self.folder / DATABASE):
             has_runs = self._db.execute("SELECT 1 FROM runs").fetchone() is not None
             if not has_runs or (self._is_settled and (self.folder / TABLE).exists()):
                 return
-            names = ", ".join(f"{'cells' if name in _OF_CELL else 'runs'}.{name}" for name in _COLUMNS)
-            found = self._db.execute(
-                f"SELECT {names}, crc FROM cells JOIN runs USING (key) ORDER BY place IS NULL, place, key, run"  # noqa: S608
-            )
             with (
                 replacing(self.folder / TABLE, is_only_writer=True) as path,
                 pa.parquet.ParquetWriter(path, schema(), compression="zstd", write_page_checksum=True) as writer,
             ):
-                while rows := [_restored(row) for row in found.fetchmany(GROUP)]:
+                for rows in _saved(self._db):
                     writer.write_table(pa.Table.from_pylist(rows, schema=schema()))
             self._is_settled = True
         pa.default_memory_pool().release_unused()
@@ -205,6 +205,16 @@ def _restored(row: tuple[Any, ...]) -> dict[str, Any]:
     return found
 
 
+def _saved(db: sqlite3.Connection) -> Iterator[list[dict[str, Any]]]:
+    """Yield all runs in the order of the table, in chunks."""
+    names = ", ".join(f"{'cells' if name in _OF_CELL else 'runs'}.{name}" for name in _COLUMNS)
+    found = db.execute(
+        f"SELECT {names}, crc FROM cells JOIN runs USING (key) ORDER BY place IS NULL, place, key, run"  # noqa: S608
+    )
+    while rows := [_restored(row) for row in found.fetchmany(GROUP)]:
+        yield rows
+
+
 def settle(folder: Path, experiment: Experiment) -> None:
     """Write the table if a killed process left it incomplete."""
     with Store(folder, experiment):
@@ -230,11 +240,30 @@ def check_table(path: Path) -> Any:
     return file
 
 
+def file_of_runs(table: Path) -> Path:
+    """Return the file to read runs from: the table, or the SQLite file if pyarrow is missing and no table exists."""
+    database = table.parent / DATABASE
+    return database if not _has_arrow() and not table.exists() and database.exists() else table
+
+
 def read_cells(path: Path, names: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the key and these columns of each cell, as arrays; memory holds at most a cell and a row group."""
+    file = file_of_runs(path)
+    if file.name == DATABASE:
+        yield from _saved_cells(file, names)
+        return
     for key, pieces in groupby(_pieces(path, names), key=itemgetter(0)):
         tables = [table for _, table in pieces]
         yield key, {name: np.concatenate([table[name].to_numpy() for table in tables]) for name in names}
+
+
+def _saved_cells(path: Path, names: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield from the SQLite file what `read_cells` yields from the table."""
+    kinds = {name: object if kind is str else kind for name, kind in _COLUMNS.items()}
+    with _clear_errors(path), closing(sqlite3.connect(path)) as db:
+        for key, found in groupby(chain.from_iterable(_saved(db)), key=itemgetter("key")):
+            rows = list(found)
+            yield key, {name: np.array([row[name] for row in rows], dtype=kinds[name]) for name in names}
 
 
 def _pieces(path: Path, names: Sequence[str]) -> Iterator[tuple[str, Any]]:
@@ -307,11 +336,15 @@ def _save_experiment(folder: Path, experiment: Experiment) -> None:
                 path.write_text(content, "utf-8")
 
 
+def _has_arrow() -> bool:
+    return find_spec("pyarrow") is not None
+
+
 def _arrow() -> Any:
     try:
         import pyarrow.parquet  # noqa: PLC0415 (optional)
     except ImportError as error:
-        raise SurepickError("keeping runs needs pyarrow; install surepick[bench].") from error
+        raise SurepickError("a table of runs needs pyarrow; install surepick[bench].") from error
     return pyarrow
 
 

@@ -503,8 +503,10 @@ def _frame_cells(column: Any) -> Any:
     values = np.asarray(column)
     if values.dtype.kind in "biuf":
         return values
-    # pandas stores dates in nanoseconds; in seconds they become Python datetimes.
-    return values.astype("datetime64[s]").tolist() if values.dtype.kind == "M" else values.tolist()
+    # pandas 2 stores dates and durations in nanoseconds, which become integers; in seconds they become Python's own.
+    if values.dtype.kind in "mM":
+        values = values.astype("timedelta64[s]" if values.dtype.kind == "m" else "datetime64[s]")
+    return values.tolist()
 
 
 def _check_different(title: str, names: Sequence[str]) -> None:
