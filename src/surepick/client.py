@@ -523,7 +523,8 @@ def _refusal(answer: Any, url: str) -> SurepickError:
     said = f"{url} answers {answer.status_code} {answer.reason_phrase}; check the address."
     with suppress(ValueError, KeyError, TypeError, AttributeError):  # of another server
         problem = answer.json()
-        kind = getattr(errors, problem["type"].rpartition(":")[2], kind)
+        named = getattr(errors, problem["type"].rpartition(":")[2], None)
+        kind = named if isinstance(named, type) and issubclass(named, SurepickError) else kind
         said = said if problem["detail"] == answer.reason_phrase else str(problem["detail"])
     said += f" Here a token is an argument of the client, or in {OF_TOKEN}." if answer.status_code == 401 else ""
     return kind(said)  # type: ignore[no-any-return]
