@@ -543,7 +543,7 @@ def study_numbers() -> dict[str, Any]:
         patch.object(log, "elapsed", lambda: moment.timestamp()),  # noqa: PLW0108 (the time goes on)
     ):
         study = sp.create_study(
-            "recipes", arms=recipes, storage=f"{folder}/lab.db", noise_std=0.07, delta=DELTA, seed=0
+            "recipes", arms=recipes, storage=f"{folder}/lab.db", noise_std=0.07, delta=DELTA, seed=0, author="Ann"
         )
         for hour in range(1, 40):
             benches = ("bench 1", "bench 2") if hour <= 4 else ("bench 1",)

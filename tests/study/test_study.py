@@ -601,3 +601,9 @@ def test_a_study_that_is_closed_can_be_used_again(tmp_path: Path) -> None:
         study.ask(1)
     assert len(study.pending) == 1
     study.close()
+
+
+def test_a_list_whose_rows_differ_in_length_is_refused() -> None:
+    """The sentence names the option; nothing is created."""
+    with pytest.raises(InvalidInput, match="`costs` must have rows of equal length"):
+        sp.create_study("trees", arms=np.eye(2), storage="memory:", costs=[[1.0], [1.0, 2.0]])

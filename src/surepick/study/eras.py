@@ -6,6 +6,7 @@ that ever joined, or its entries if it is a vector. A learner numbers the arms o
 """
 
 import math
+import reprlib
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from os import PathLike
@@ -375,8 +376,14 @@ def changed_options(options: Mapping[str, Any], changes: Mapping[str, Any]) -> J
         if name == "algorithm" and not isinstance(value, str):
             raise InvalidInput(f"a study keeps its algorithm by name, got {value!r}; register it and pass the name.")
         place = changed if name in options and name != "own" else changed["own"]
-        is_array = isinstance(value, list | tuple | np.ndarray | np.generic) and np.asarray(value).dtype.kind in "bifu"
-        place[name] = np.asarray(value).tolist() if is_array else list(value) if isinstance(value, tuple) else value
+        kept = value
+        if isinstance(value, list | tuple | np.ndarray | np.generic):
+            try:
+                numbers = np.asarray(value)
+            except ValueError:
+                raise InvalidInput(f"`{name}` must have rows of equal length, got {reprlib.repr(value)}.") from None
+            kept = numbers.tolist() if numbers.dtype.kind in "bifu" else kept
+        place[name] = list(kept) if isinstance(kept, tuple) else kept
     return changed
 
 
