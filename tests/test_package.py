@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 import surepick
-from tests.waiting import LIMIT, until
+from tests.waiting import LIMIT, answers, until
 
 ROOT = Path(__file__).parents[1]
 NAME = f"surepick-{surepick.__version__}"
@@ -71,17 +71,10 @@ def _serving(installed: Path, folder: Path) -> Iterator[tuple["subprocess.Popen[
         try:
             assert process.stdout is not None
             (url,) = re.findall(r"http://\S+?(?=;)", process.stdout.readline())
-            until(lambda: process.poll() is not None or _answers(f"{url}/healthz"))
+            until(lambda: process.poll() is not None or answers(f"{url}/healthz"))
             yield process, url
         finally:
             process.kill()
-
-
-def _answers(url: str) -> bool:
-    try:
-        return httpx.get(url).status_code == 200
-    except httpx.TransportError:
-        return False
 
 
 def test_the_wheel_has_every_file_of_the_package(wheel: Path) -> None:

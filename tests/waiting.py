@@ -3,6 +3,8 @@
 import time
 from collections.abc import Callable
 
+import httpx
+
 LIMIT = 300.0
 """Seconds until a test gives up: a busy machine takes less by far, and a test that hangs still ends."""
 
@@ -13,3 +15,11 @@ def until(happens: Callable[[], object]) -> None:
     while not happens():
         assert time.monotonic() < give_up, f"the condition does not hold after {LIMIT:.0f} s"
         time.sleep(0.01)
+
+
+def answers(url: str) -> bool:
+    """Return whether a server answers."""
+    try:
+        return httpx.get(url).status_code == 200
+    except httpx.TransportError:
+        return False

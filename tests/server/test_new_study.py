@@ -1,6 +1,5 @@
 """The page that makes a study from a table: what is understood, what is refused, and that nothing is lost."""
 
-import io
 import re
 from collections.abc import Iterator
 from html import unescape
@@ -8,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import openpyxl
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 import surepick as sp
 from surepick.arms.registry import write_arms
 from tests.browser import needs_browser, open_browser
+from tests.excel import excel
 from tests.server.conftest import RunningServer, make_token
 from tests.waiting import LIMIT
 
@@ -55,19 +54,6 @@ def problem(page: httpx.Response) -> str:
     """Return the sentence about what is wrong, or nothing."""
     found = re.search(r'role="alert">(.*?)</p>', page.text, re.DOTALL)
     return unescape(found[1]) if found else ""
-
-
-def excel(**sheets: list[list[Any]]) -> bytes:
-    """Return an Excel file."""
-    book = openpyxl.Workbook()
-    book.remove(book.active)
-    for title, rows in sheets.items():
-        sheet = book.create_sheet(title)
-        for row in rows:
-            sheet.append(row)
-    file = io.BytesIO()
-    book.save(file)
-    return file.getvalue()
 
 
 def test_a_messy_table_becomes_a_study(server: RunningServer, tmp_path: Path) -> None:

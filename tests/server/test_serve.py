@@ -19,7 +19,7 @@ import pytest
 from surepick.cli.main import main
 from surepick.study.admin import create_study
 from tests.server.conftest import RunningServer
-from tests.waiting import LIMIT, until
+from tests.waiting import LIMIT, answers, until
 
 ROWS = [[1.0, 0.0], [0.0, 1.0], [0.7, 0.7]]
 ROOT = Path(__file__).parents[2]
@@ -39,17 +39,10 @@ def running(folder: Path, *arguments: str) -> Iterator[tuple["subprocess.Popen[s
         said = process.stdout.readline()
         url = re.findall(r"http://\S+?(?=;)", said)
         assert url, f"{said}{process.communicate()[1]}"
-        until(lambda: _answers(f"{url[0]}/healthz"))
+        until(lambda: answers(f"{url[0]}/healthz"))
         yield process, url[0]
         if process.poll() is None:
             process.kill()
-
-
-def _answers(url: str) -> bool:
-    try:
-        return httpx.get(url).status_code == 200
-    except httpx.TransportError:
-        return False
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
@@ -73,7 +66,7 @@ def test_a_second_server_on_a_file_is_refused(tmp_path: Path) -> None:
             err = second.communicate(timeout=LIMIT)[1]
         assert second.returncode == 1
         assert err == ("surepick: another server has lab.db already; use that one, or a PostgreSQL database.\n")
-        assert _answers(f"{url}/readyz")
+        assert answers(f"{url}/readyz")
         process.kill()
         process.wait()
     with running(tmp_path, "--storage", "lab.db"):
@@ -159,7 +152,7 @@ def test_the_demonstration_moves() -> None:
     command = [sys.executable, "-m", "examples.live_bench", str(port)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, start_new_session=True) as process:
         url = f"http://127.0.0.1:{port}"
-        until(lambda: _answers(f"{url}/healthz"))
+        until(lambda: answers(f"{url}/healthz"))
         until(lambda: httpx.get(f"{url}/api/v1/studies/oats").json()["n_pulls"] > 60)
         asks = httpx.post(f"{url}/api/v1/studies/oats/asks", json={"worker": "Anna"}).json()["asks"]
         assert [*asks[0]["recipe"]] == ["variety", "nitrogen"]  # not the yields, which a bench does not know

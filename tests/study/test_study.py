@@ -607,3 +607,14 @@ def test_a_list_whose_rows_differ_in_length_is_refused() -> None:
     """The sentence names the option; nothing is created."""
     with pytest.raises(InvalidInput, match="`costs` must have rows of equal length"):
         sp.create_study("trees", arms=np.eye(2), storage="memory:", costs=[[1.0], [1.0, 2.0]])
+
+
+@pytest.mark.parametrize("value", [-853, True, "x", [1.0], {"a": 1}])
+def test_a_range_that_is_none_is_refused_at_the_beginning_and_later(value: Any) -> None:
+    """With the sentence of `identify`; nothing is created or changed."""
+    with pytest.raises(InvalidInput, match="`reward_range` must be"):
+        create_study("none", arms=ROWS, storage="memory:", reward_range=value)
+    study = new()
+    with pytest.raises(InvalidInput, match="`reward_range` must be"):
+        study.reopen(reason="bounds", reward_range=value, noise_std=None)
+    assert study.head[0] == 1

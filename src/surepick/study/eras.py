@@ -340,7 +340,7 @@ def earlier_of(options: Mapping[str, Any]) -> Earlier:
 def learner_of(arms: Any, candidates: Any, options: Mapping[str, Any], earlier: Earlier) -> Learner:
     """Return the learner of an era."""
     own = {name: value for name, value in options.items() if name not in ("algorithm", "own", "earlier")}
-    if own.get("reward_range") is not None:
+    if isinstance(own.get("reward_range"), list):  # as JSON has it; anything else the learner refuses
         own["reward_range"] = tuple(own["reward_range"])
     return Learner(options["algorithm"], arms, candidates=candidates, earlier=earlier, **own, **options["own"])
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import openpyxl
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -20,6 +19,7 @@ from pyarrow import feather
 import surepick as sp
 from surepick import ArmsDoNotSpan, FiniteArms, InvalidInput, TableArms, read_arms
 from surepick.arms.tables.sources import parse_number
+from tests.excel import excel as excel_file
 
 MESSY = """Bezeichnung;Wärme;Zeit;Lösungsmittel;Rührer
 F-01;60,5;10;Ethanol;1
@@ -42,13 +42,7 @@ def read(folder: Path, text: str, encoding: str = "utf-8", **options: Any) -> Ta
 
 def excel(folder: Path, **sheets: list[list[Any]]) -> Path:
     """An Excel file with these rows in its sheets."""
-    book = openpyxl.Workbook()
-    book.remove(book.active)
-    for title, rows in sheets.items():
-        sheet = book.create_sheet(title)
-        for row in rows:
-            sheet.append(row)
-    book.save(folder / "arms.xlsx")
+    (folder / "arms.xlsx").write_bytes(excel_file(**sheets))
     return folder / "arms.xlsx"
 
 
