@@ -27,7 +27,12 @@ STUDY = {
     "load_if_exists": True,
 }
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.floats(allow_nan=False) | st.integers() | st.text(max_size=9) | st.just([0.0, 1.0]),
+    st.none()
+    | st.booleans()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.integers()
+    | st.text(max_size=9)
+    | st.just([0.0, 1.0]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
     max_leaves=4,
 )
