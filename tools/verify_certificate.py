@@ -67,6 +67,8 @@ SHARES = np.array([[2.0], [1.0], [1.0]] * 2) / 8
 """Shares of the wealth that go to the six bets: three stakes, each above and below the mean of the belief."""
 SIGNS = np.array([[[1.0]], [[-1.0]]])
 NODES, WEIGHTS = (values[:, None, None] for values in np.polynomial.legendre.leggauss(128))
+FIRST_BETS = 8
+"""Results for each dimension before the first bets, where the noise is unknown, from edition 2 on."""
 EARLIER_CUTS = (5, 20, 80, 320)
 """Earlier results are split after these multiples of the dimension."""
 
@@ -186,17 +188,17 @@ class Bets:
     Args:
         X: rows of all arms, in the coordinates that the first event of the era fixed.
         level: direction in which all arms have the same mean, in these coordinates.
-        noise_std: standard deviation of the noise, None if unknown.
-        delta: allowed error probability.
+        options: of the era: delta, the allowed error probability; noise_std, the standard deviation of the noise, None
+            if unknown; and the edition.
         same: for each arm the first arm with the same row.
         gone: arms that have retired.
     """
 
-    def __init__(
-        self, X: Array, level: Array, noise_std: float | None, delta: float, same: npt.NDArray[np.int64], gone: set[int]
-    ) -> None:
-        self.X, self.level, self.noise_std, self.same = X, level, noise_std, same
-        self.price = -math.log(delta)
+    def __init__(self, X: Array, level: Array, options: Event, same: npt.NDArray[np.int64], gone: set[int]) -> None:
+        self.X, self.level, self.noise_std, self.same = X, level, options["noise_std"], same
+        self.price = -math.log(options["delta"])
+        is_late = not self.noise_std and options.get("edition", 1) > 1
+        self.n_first = FIRST_BETS * X.shape[1] if is_late else 0
         self.L = np.array([math.inf if arm in gone else 0.0 for arm in range(len(X))])
 
     def evidence(self, leader: int) -> float:
@@ -257,7 +259,7 @@ class Bets:
     def settle(self, past_X: Array, past_r: Array, X: Array, r: Array) -> int | None:
         """Settle the bets on a block, which the past fixed; return the leader by the past, None without bets."""
         past, n_spare = least_squares(past_X, past_r), len(past_r) - self.X.shape[1]
-        if past is None or not len(r) or (not self.noise_std and n_spare <= 0):
+        if past is None or not len(r) or len(past_r) < self.n_first or (not self.noise_std and n_spare <= 0):
             return None
         rounding = Rounding(0.0, 0.0, 0.0) if self.noise_std else self._rounding(past_X, past_r, past.rss, X, r)
         if rounding is None:
@@ -471,6 +473,7 @@ class Study:
         given = {**event, **self.options, "kind": arms.get("kind", "finite")}
         odd = [key for key, value in COVERED.items() if given.get(key, value) != value]
         odd += ["noise_std"] if isinstance(self.options["noise_std"], list) else []
+        odd += ["edition"] if self.options.get("edition", 1) not in (1, 2) else []
         require(holds=not odd, otherwise=f"unusual {odd}; use `surepick verify`", code=CANNOT_CHECK)
         has_open = any(place[0] == self.era and place not in self._told for place in self._open)
         self.era, self.said = self.era + 1, []
@@ -588,7 +591,7 @@ class Study:
         rows = self.rows[: self._now.n_rows]
         same = np.array([first.setdefault(tuple(row), arm) for arm, row in enumerate(rows)])
         X = np.array(rows) @ np.linalg.pinv(back)
-        self._bets = Bets(X, level, self.options["noise_std"], self.options["delta"], same, self.gone)
+        self._bets = Bets(X, level, self.options, same, self.gone)
         self._n_settled = 0
         self.found = {"best": [], "evidence": None, "threshold": self._bets.price}
 

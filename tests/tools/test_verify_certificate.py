@@ -123,7 +123,7 @@ def change(notebook: Notebook, measurement: int, rng: np.random.Generator, size:
 def short() -> Notebook:
     """Return a short study with every kind of event but `reopened` and `audited`, stopped for good."""
     X, theta, rng = [[1.0, 0.0], [0.0, 1.0], [-1.0, 0.5], [0.3, 0.9]], np.array([1.5, 0.0]), np.random.default_rng(1)
-    notebook = Notebook(X, measured(theta, rng, 0.8), ["a", "b", "c", "d"], delta=0.1, noise_std=0.8)
+    notebook = Notebook(X, measured(theta, rng, 0.8), ["a", "b", "c", "d"], delta=0.1, noise_std=0.8, seed=5)
     for arm in (0, 1, 2, 3) * 3:
         notebook.tell(arm=arm)
     ask, other = notebook.ask(2)
@@ -221,6 +221,24 @@ def test_agrees_with_the_learner(tmp_path: Path, seed: int) -> None:
     notebook = adventure(seed)
     assert notebook.said is not None
     assert verified(tmp_path, notebook.certificate(), chained(notebook.events))[0] == AGREES
+
+
+def test_bets_begin_by_the_edition_of_the_log(tmp_path: Path) -> None:
+    """With unknown noise they begin at once in edition 1, after 8 results for each dimension in edition 2."""
+    ends = []
+    for edition in (1, 2):
+        X, theta, rng = problem(3, n_arms=6, dim=3)
+        notebook = Notebook(X, measured(4 * theta, rng), noise_std=None, edition=edition)
+        until_stopped(notebook, most=120)
+        code, said = verified(tmp_path, notebook.certificate(), chained(notebook.events))
+        assert code == AGREES, said
+        ends.append(len(notebook.learner.history))
+        first = notebook.events[0]["options"]
+        first["edition"] = 3 - edition
+        assert verified(tmp_path, notebook.certificate(), chained(notebook.events))[0] == 1
+        first["edition"] = 3
+        assert verified(tmp_path, notebook.certificate(), chained(notebook.events))[0] == 2
+    assert ends[0] < 24 <= ends[1]
 
 
 @pytest.mark.parametrize("step", [0.2, 1.0, 2.0, 20.0])

@@ -351,6 +351,8 @@ class Task:
     """Whether only rules that bet on blocks have a proof for the noise."""
     model: str = "linear"
     """Or "unstructured": every arm has a mean of its own."""
+    edition: int = 1
+    """Which arms are asked where options leave it open, see `learning.spec.EDITION`."""
 
     @property
     def noise_std(self) -> float:

@@ -12,6 +12,7 @@ blocks stay as they happened (docs/guarantee.md, "Corrections").
 
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal, Unpack, final
 
@@ -26,7 +27,7 @@ from surepick.core.linalg import one_blas_thread
 from surepick.errors import InvalidInput
 from surepick.learning import events
 from surepick.learning.blocks import Plans
-from surepick.learning.events import Entry, Event, History, check_start, entry_of, event_of, n_earlier
+from surepick.learning.events import Entry, Event, History, check_start, edition_of, entry_of, event_of, n_earlier
 from surepick.learning.reader import Reader
 from surepick.learning.result import Result, result_of
 from surepick.learning.settlement import Setting, Settlement
@@ -91,6 +92,7 @@ class Learner:
             noise=noise.name,
             needs_bets=noise.needs_bets,
             model=spec.model,
+            edition=spec.edition,
         )
         self._begin()
 
@@ -102,10 +104,17 @@ class Learner:
             raise InvalidInput(why)
         sampler = self.noise_model.sampler(sampler, self.measured_arms.dim)
         setting = Setting(self.task, self.rule, self.noise_model, self.earlier)
-        self.state = LearnerState(setting, Plans(sampler, self.task, self.rule, self.costs, self.budget))
+        plans = Plans(sampler, self.task, self.rule, self.costs, self.budget, shuffles=self._shuffles)
+        self.state = LearnerState(setting, plans)
         """What the events add up to; a study proposes and applies its events here."""
         self._read_at: tuple[Settlement, int, int] | None = None
         """State, events and plans at which `_reader` was made."""
+
+    @property
+    def _shuffles(self) -> bool:
+        """Whether the arms of a block are asked in random order: not where a publication says the order."""
+        rule, is_paper = self.rule, getattr(self._composition, "variant", "practical") == "paper"
+        return self.task.edition > 1 and rule.needs_fixed_blocks and rule.takes_corrections and not is_paper
 
     @property
     def identity(self) -> str:
@@ -117,11 +126,12 @@ class Learner:
         return self._identity(is_guided=self.earlier == "guidance" and n_earlier(self.state.log) > 0)
 
     def _identity(self, *, is_guided: bool) -> str:
-        return f"{self._description}{GUIDED if is_guided else ''}, seed={self.seed}"
+        edition = f", edition={self.task.edition}" if self.task.edition > 1 else ""
+        return f"{self._description}{edition}{GUIDED if is_guided else ''}, seed={self.seed}"
 
     @cached_property
     def _description(self) -> str:
-        """The identity without `earlier` and `seed`."""
+        """The identity without `edition`, `earlier` and `seed`."""
         own = "" if self.candidates is self.unscaled else f" for candidates {self.candidates.identity()}"
         return (
             f"{self.algorithm} {written(self._composition)} on arms {self.unscaled.identity()}{own}, "
@@ -261,6 +271,8 @@ class Learner:
     def replay(self, log: Sequence[Entry]) -> None:
         """Start afresh and go through a log; the state is then that of the learner that wrote it, bit for bit.
 
+        The learner takes on the edition of the log, see `Spec`: a log of an earlier release goes on as it began.
+
         To change results in a log, call `correct` and `void`. An edited log is refused where this learner, told the
         edited results, asks for other arms. An edit that changes no later ask goes unnoticed.
 
@@ -268,14 +280,16 @@ class Learner:
             InvalidInput: the log belongs to other arms or options, or holds an entry that is no event or cannot have
                 happened. The learner is then unchanged.
         """
-        check_start(log, self._identity, self.earlier)
-        before = self.rule, self.state
+        before = self.rule, self.state, self.task, self.spec
+        if (edition := edition_of(log)) is not None:
+            self.task, self.spec = replace(self.task, edition=edition), replace(self.spec, edition=edition)
         try:
+            check_start(log, self._identity, self.earlier)
             self._begin()
             for place, event in enumerate(log[1:], start=1):
                 self._follow(event_of(event, place), place)
         except BaseException:
-            self.rule, self.state = before
+            self.rule, self.state, self.task, self.spec = before
             raise
 
     def _follow(self, event: Event, place: int) -> None:

@@ -57,6 +57,8 @@ class NoiseModel:
     """What keeps the linear model from being watched, after "With noise ...", if `needs_bets`."""
     takes_scale: ClassVar[bool] = False
     """Whether `noise_std` beside `noise=name` is the one argument of the class; else the level is learnt."""
+    first_bets: ClassVar[int] = 0
+    """There are no bets on a block before which fewer results than this, for each dimension, were known (edition 2)."""
     bet: ClassVar[Callable[[Any, Block, BlockFit], OwnBets] | None] = None
     """A method `bet(block, fit)` that returns the bets of the model on a block; None: those of `core.betting`."""
 
@@ -223,7 +225,13 @@ class NoiseModel:
 
 @final
 class UnknownGaussian(NoiseModel):
-    """Gaussian noise with one level for all arms, which is learnt."""
+    """Gaussian noise with one level for all arms, which is learnt.
+
+    First bets rest on a poor estimate of the level. With none before 8 results for each dimension, runs were shorter by
+    0 to 13 % (`benchmarks.first_bets`). A stake of 0 that is fixed in advance is valid.
+    """
+
+    first_bets = 8
 
 
 @final

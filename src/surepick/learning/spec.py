@@ -33,6 +33,11 @@ NoiseName = Literal["same", "per-arm", "symmetric"]
 """What `noise=` may be beside a `NoiseModel`: the table of models with a name, which `noise_models.NAMED` follows."""
 ModelName = Literal["linear", "unstructured"]
 Earlier = Literal["guidance", "evidence"]
+EDITION = 2
+"""Edition of new learners and studies. A log whose identity names no edition is one of edition 1.
+
+Edition 2 shuffles the arms of every block by the seed and the number of its first ask (`learning.blocks.shuffled`), and
+where the noise is learnt there are no bets before 8 results for each dimension (`learning.settlement`)."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -52,6 +57,7 @@ class TaskOptions(TypedDict, total=False):
     budget: float | None
     seed: int
     earlier: Earlier
+    edition: int
     # Options that all algorithms share. Give others to the algorithm: `Rage(constants="printed")`.
     variant: "Variant"
     stopping: "Stopping | None"
@@ -145,6 +151,8 @@ class Spec:
             these results was seen; each arm was chosen from results before it; none is left out; in the order of
             measuring (docs/guarantee.md, Theorem 6). The betting rule then starts its bets from their evidence, if all
             arms take turns in them (sorted by arm they save little).
+        edition: 1 asks for the arms that releases before edition 2 asked for, to repeat a run of theirs. Logs, studies
+            and result files keep their edition by themselves.
         own: options of the algorithm, where it is given by name.
     """
 
@@ -227,6 +235,7 @@ class Spec:
         "each arm was chosen from results before it, none is left out, and they are in the order of measuring.",
         partial(_one_of, "earlier", ("evidence", "guidance")),
     )
+    edition: int = EDITION
     own: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -237,9 +246,12 @@ class Spec:
             InvalidInput: a value cannot be used, or two of them contradict each other.
         """
         given: dict[str, Any] = {"algorithm": algorithm, **(options or {})}
+        edition = _check("check_count", "edition", least=1)(given.pop("edition", EDITION))
+        if edition > EDITION:
+            raise InvalidInput(f"`edition` must be at most {EDITION}, got {edition}; use a later release of surepick.")
         own = {name: value for name, value in given.items() if name not in OPTIONS}
         checks = {name: option.check or (lambda value: value) for name, option in OPTIONS.items() if name in given}
-        spec = cls(**{name: check(given[name]) for name, check in checks.items()}, own=own)
+        spec = cls(**{name: check(given[name]) for name, check in checks.items()}, edition=edition, own=own)
         model = spec.noise_model
         if model.is_repeated and spec.budget is not None:
             raise InvalidInput(f'`budget` is not supported with noise="{model.name}"; leave it out.')
@@ -253,7 +265,9 @@ class Spec:
         return noise_model(self.noise, self.noise_std, self.reward_range, self.rewards)
 
     def identity(self, costs: "Array | None") -> str:
-        """Return the part of the identity of a learner that tells this spec from others, but for `earlier` and `seed`.
+        """Return the part of the identity of a learner that tells this spec from others.
+
+        `edition`, `earlier` and `seed` are left out, and stand behind it.
 
         Args:
             costs: of every arm (K,), checked.
@@ -276,6 +290,8 @@ OPTIONS: Mapping[str, Option] = {
 }
 """By name."""
 DEFAULTS: Mapping[str, Any] = {each.name: each.default for each in fields(Spec) if each.name in OPTIONS}
+KEPT: Mapping[str, Any] = {**DEFAULTS, "edition": EDITION}
+"""What the log of a new study keeps, but for options of the algorithm."""
 IN_PLAN = tuple(name for name, option in OPTIONS.items() if option.in_plan)
 """Names of the options of a plan."""
 
@@ -287,9 +303,10 @@ def takes_options(function: F, names: Container[str] = OPTIONS) -> F:
     """
     declared = inspect.signature(function)
     *first, last = declared.parameters.values()
-    kinds = {name: kind for name, kind in Spec.__annotations__.items() if name in names and name != "algorithm"}
+    known: Container[str] = KEPT if names is OPTIONS else names
+    kinds = {name: kind for name, kind in Spec.__annotations__.items() if name in known and name != "algorithm"}
     options = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=DEFAULTS[name], annotation=kind)
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=KEPT[name], annotation=kind)
         for name, kind in kinds.items()
     ]
     rest = [last.replace(annotation=Any)] if names is OPTIONS else []
