@@ -67,8 +67,6 @@ SHARES = np.array([[2.0], [1.0], [1.0]] * 2) / 8
 """Shares of the wealth that go to the six bets: three stakes, each above and below the mean of the belief."""
 SIGNS = np.array([[[1.0]], [[-1.0]]])
 NODES, WEIGHTS = (values[:, None, None] for values in np.polynomial.legendre.leggauss(128))
-FIRST_BETS = 8
-"""Results for each dimension before the first bets, where the noise is unknown, from edition 2 on."""
 EARLIER_CUTS = (5, 20, 80, 320)
 """Earlier results are split after these multiples of the dimension."""
 
@@ -189,16 +187,16 @@ class Bets:
         X: rows of all arms, in the coordinates that the first event of the era fixed.
         level: direction in which all arms have the same mean, in these coordinates.
         options: of the era: delta, the allowed error probability; noise_std, the standard deviation of the noise, None
-            if unknown; and the edition.
+            if unknown; and how far readings drift within a block.
         same: for each arm the first arm with the same row.
         gone: arms that have retired.
     """
 
     def __init__(self, X: Array, level: Array, options: Event, same: npt.NDArray[np.int64], gone: set[int]) -> None:
         self.X, self.level, self.noise_std, self.same = X, level, options["noise_std"], same
+        if options.get("drift"):  # Theorem 37
+            self.noise_std = math.sqrt(options["noise_std"] ** 2 + options["drift"] ** 2 / 2)
         self.price = -math.log(options["delta"])
-        is_late = not self.noise_std and options.get("edition", 1) > 1
-        self.n_first = FIRST_BETS * X.shape[1] if is_late else 0
         self.L = np.array([math.inf if arm in gone else 0.0 for arm in range(len(X))])
 
     def evidence(self, leader: int) -> float:
@@ -259,7 +257,7 @@ class Bets:
     def settle(self, past_X: Array, past_r: Array, X: Array, r: Array) -> int | None:
         """Settle the bets on a block, which the past fixed; return the leader by the past, None without bets."""
         past, n_spare = least_squares(past_X, past_r), len(past_r) - self.X.shape[1]
-        if past is None or not len(r) or len(past_r) < self.n_first or (not self.noise_std and n_spare <= 0):
+        if past is None or not len(r) or (not self.noise_std and n_spare <= 0):
             return None
         rounding = Rounding(0.0, 0.0, 0.0) if self.noise_std else self._rounding(past_X, past_r, past.rss, X, r)
         if rounding is None:
@@ -483,7 +481,8 @@ class Study:
         own = self.era, self.options, event["coordinates"], self.gone | retired, retired
         self._n_over = self._n_over if is_kept else len(self._eras)
         was = self._now.options if is_kept else self.options
-        has_proof = self.options["noise_std"] == was["noise_std"] and self.options["delta"] <= was["delta"]
+        is_same = all(self.options.get(name) == was.get(name) for name in ("noise_std", "drift"))
+        has_proof = is_same and self.options["delta"] <= was["delta"]
         began = bool(arms["rows"]), is_kept, has_open
         self._eras.append(Era(*own, *began, len(self.measurements), len(self.rows), groups))
         self._settle_again()

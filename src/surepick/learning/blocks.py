@@ -308,6 +308,8 @@ def shuffled(arms: Sequence[int], seed: int, first: int, n_parts: int = 1) -> li
     The order depends on the seed and on the number of the block's first ask, both of which are in the log. It sorts raw
     random numbers, of which numpy never changes the stream, unlike that of its permutations.
     """
+    if not arms:
+        return []
     keys = np.random.PCG64([seed, first]).random_raw(len(arms)).reshape(n_parts, -1)
     order = np.argsort(keys, axis=1, kind="stable") + np.arange(0, len(arms), keys.shape[1])[:, None]
     return [arms[place] for place in order.ravel().tolist()]
@@ -355,7 +357,8 @@ class Plans:
         rule: says how short a block may be.
         costs: cost of a pull of each arm (K,); None: 1.
         budget: most that all asks together may cost; None: no limit.
-        shuffles: whether the arms of a block are asked in random order, unless it is longer than `LONGEST`.
+        shuffles: whether the arms of a block that bets rest on are asked in random order, unless it is longer than
+            `LONGEST`.
     """
 
     def __init__(
@@ -369,7 +372,7 @@ class Plans:
         shuffles: bool = False,
     ) -> None:
         self._sampler = sampler
-        self._seed = task.seed if shuffles else None
+        self._seed, self._shuffles, self._needs_order = task.seed, shuffles, task.drift > 0.0
         self.work_out: Callable[[Iterable[Followed]], None]
         """Gives plans that were followed their contexts."""
         self._behind: list[Followed | None] = []  # plans unknown to the sampler; None: an arm beyond a block
@@ -394,20 +397,26 @@ class Plans:
         if self._budget is not None:
             arms, is_last = self._within_budget(length, self._budget - self._spent)
             length = len(arms)
-        elif draws or (self._seed is not None and length <= LONGEST):
+        elif draws or self._needs_order or (self._is_shuffled(context) and length <= LONGEST):
             if length > LONGEST:
                 raise InvalidInput(
-                    f"a block that is written down can have {LONGEST:,} asks, got {length:,}; use another "
-                    "algorithm, or a schedule with shorter blocks."
+                    f"a block that is written down, or must be in random order, can have {LONGEST:,} asks, got "
+                    f"{length:,}; use another algorithm, or a schedule with shorter blocks."
                 )
             arms = [self.sampler.next() for _ in range(length)]
         n_parts = self.sampler.n_parts if isinstance(self.sampler, SubBlocks) else 1
-        self.proposed = Plan(first, length, self._ordered(arms, first, n_parts), n_parts, is_last)
+        if self._is_shuffled(context):
+            arms = shuffled(arms, self._seed, first, n_parts)
+        self.proposed = Plan(first, length, tuple(arms), n_parts, is_last)
         return self.proposed
 
-    def _ordered(self, arms: Sequence[int], first: int, n_parts: int) -> tuple[int, ...]:
-        """Return the arms of a block, drawn by the sampler, in the order in which they are asked."""
-        return tuple(arms if self._seed is None or not arms else shuffled(arms, self._seed, first, n_parts))
+    def _is_shuffled(self, context: SamplerContext) -> bool:
+        """Whether the arms of a block are asked in random order.
+
+        Not before the first estimate, unless readings drift: no bet rests on such a block, and arms that span come
+        first.
+        """
+        return self._shuffles and (context.theta is not None or self._needs_order)
 
     @one_blas_thread
     def follow(self, followed: Followed, *, checks: bool, catches_up: bool) -> None:
@@ -422,10 +431,11 @@ class Plans:
         plan = followed.plan
         if checks:
             assert followed.context is not None
-            length, drawn = self._look(followed.context), [self.sampler.next() for _ in plan.arms]
-            own = self._ordered(drawn, plan.first, plan.n_parts)
+            length, own = self._look(followed.context), [self.sampler.next() for _ in plan.arms]
+            if self._is_shuffled(followed.context):
+                own = shuffled(own, self._seed, plan.first, plan.n_parts)
             # A budget cuts blocks short, or lengthens the last.
-            self.differs = own != plan.arms or (self._budget is None and length != plan.length)
+            self.differs = tuple(own) != plan.arms or (self._budget is None and length != plan.length)
             return
         self._behind.append(followed)
         if catches_up:

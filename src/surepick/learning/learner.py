@@ -92,6 +92,7 @@ class Learner:
             noise=noise.name,
             needs_bets=noise.needs_bets,
             model=spec.model,
+            drift=spec.drift,
             edition=spec.edition,
         )
         self._begin()
@@ -102,6 +103,8 @@ class Learner:
         sampler, self.rule = self._composition.compose(self.task)
         if why := self.rule.unsupported(self.task):
             raise InvalidInput(why)
+        if self.task.drift > 0.0 and not self._shuffles:
+            raise InvalidInput('`drift` needs blocks in random order: leave out variant="paper" and edition=1.')
         sampler = self.noise_model.sampler(sampler, self.measured_arms.dim)
         setting = Setting(self.task, self.rule, self.noise_model, self.earlier)
         plans = Plans(sampler, self.task, self.rule, self.costs, self.budget, shuffles=self._shuffles)

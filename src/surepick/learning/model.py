@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple, final
 import numpy as np
 
 from surepick.arms.base import VectorSet
-from surepick.arms.views import ArmView, WhitenedArms
+from surepick.arms.views import ArmView, WhitenedArms, has_constant
 from surepick.core.estimate import LeastSquares
 from surepick.core.extrapolation import PulledRows, extrapolated_share
 from surepick.core.misfit import MisfitWatch, check_pulls, explain_misfit, farthest, has_slip, is_slip, range_basis
@@ -32,9 +32,8 @@ SLIP_SHARE = 0.5
 """Share of `ALPHA` for slips; with unknown noise, half of this share goes to looks inside each block."""
 IF_SLIP = "If it is a slip, correct it."
 ModelCheck = Literal["tested", "not contradicted", "untestable", "contradicted"]
-# How many arms show whether the features hold a constant; and how many arms beyond the dimension are checked at most,
-# since more spare directions need more pulls to show a misfit.
-N_SAMPLED, MOST_SPARE = 64, 32
+# How many arms beyond the dimension are checked at most: more spare directions need more pulls to show a misfit.
+MOST_SPARE = 32
 MOST_EACH = 20
 _DOUBTS: Mapping[Kind, str] = {
     "skewed": (
@@ -201,17 +200,6 @@ class Model:
     def _name(self, number: int) -> str:
         names = self._view.names
         return f"arm {self._view.key_of(number)}" if names is None else names[number]
-
-
-def has_constant(view: ArmView) -> bool:
-    """Return whether some combination of the features is constant, as far as a few dozen arms show."""
-    if not isinstance(view, WhitenedArms):
-        return False
-    spread = np.linspace(0, view.n_arms - 1, min(view.n_arms, N_SAMPLED)).astype(np.int64)
-    seen = np.union1d(view.design.support, spread)
-    rows = view.gather(seen) * (1.0 if view.stds is None else view.stds[seen, None])
-    level = np.linalg.lstsq(rows, np.ones(len(rows)), rcond=None)[0]
-    return bool(np.abs(rows @ level - 1.0).max() < 1e-6)
 
 
 def check_audit(noise: NoiseModel, arms: object) -> None:

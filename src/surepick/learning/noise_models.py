@@ -6,6 +6,7 @@ a block become the `Block` that bets are placed on, what to simulate, how it is 
     model                        spelled                        proof (docs/guarantee.md)
     UnknownGaussian (default)    nothing, or noise="same"       Student bets; one level for all arms, learnt
     SubGaussian                  noise_std=0.5                  Gaussian bets
+    Drifting                     noise_std=0.5, drift=0.3       the same, blocks in random order
     SubGaussianPerArm            noise_std=[0.5, 0.2, ...]      the same, in units of the noise of each arm
     GaussianPerArm               noise="per-arm"                repetitions of one plan, compared with each other
     Symmetric                    noise="symmetric"              signs and sizes of these repetitions
@@ -46,7 +47,9 @@ class NoiseModel:
     """Name of the model in `noise=` and in results."""
     needs_bets: ClassVar[bool] = False
     """Whether only rules that bet on blocks have a proof. Then there are no confidence intervals, earlier results are
-    guidance, and the linear model is not watched."""
+    guidance, and neither slips nor the scatter around one fit of all results are watched."""
+    is_watched: ClassVar[bool] = True
+    """Whether there is a proof for the watch on the linear model."""
     is_repeated: ClassVar[bool] = False
     """Whether a block must be several repetitions of one plan."""
     is_normal: ClassVar[bool] = True
@@ -54,11 +57,9 @@ class NoiseModel:
     is_binary: ClassVar[bool] = False
     """Whether rewards are 0 or 1, False or True."""
     unwatched: str = "of an unknown law"
-    """What keeps the linear model from being watched, after "With noise ...", if `needs_bets`."""
+    """What keeps the linear model from being watched, after "With noise ...", unless `is_watched`."""
     takes_scale: ClassVar[bool] = False
     """Whether `noise_std` beside `noise=name` is the one argument of the class; else the level is learnt."""
-    first_bets: ClassVar[int] = 0
-    """There are no bets on a block before which fewer results than this, for each dimension, were known (edition 2)."""
     bet: ClassVar[Callable[[Any, Block, BlockFit], OwnBets] | None] = None
     """A method `bet(block, fit)` that returns the bets of the model on a block; None: those of `core.betting`."""
 
@@ -225,16 +226,9 @@ class NoiseModel:
 
 @final
 class UnknownGaussian(NoiseModel):
-    """Gaussian noise with one level for all arms, which is learnt.
-
-    First bets rest on a poor estimate of the level. With none before 8 results for each dimension, runs were shorter by
-    0 to 13 % (`benchmarks.first_bets`). A stake of 0 that is fixed in advance is valid.
-    """
-
-    first_bets = 8
+    """Gaussian noise with one level for all arms, which is learnt."""
 
 
-@final
 class SubGaussian(NoiseModel):
     """Noise with no heavier tails than a normal law of this standard deviation."""
 
@@ -248,6 +242,51 @@ class SubGaussian(NoiseModel):
     def assumption(self, law: str, level: float = math.nan) -> str:
         """Say its scale."""
         return f"the noise of one measurement {law} of standard deviation {self.scale:g}"
+
+
+@final
+class Drifting(SubGaussian):
+    """Noise as in `SubGaussian`, of readings that also drift: within a block by at most `drift`, in any way.
+
+    A block is asked in random order, so that a drift inside it acts like noise of variance drift^2/2, and bets have
+    weights that sum to 0, so that what all readings of a block share cancels (docs/guarantee.md, Theorem 37).
+    """
+
+    name = "drift"
+    needs_bets = True
+
+    def __init__(self, scale: float, drift: float) -> None:
+        super().__init__(scale)
+        self.drift, self.std = drift, math.sqrt(self.scale**2 + 0.5 * drift**2)
+
+    @classmethod
+    def beside(cls, drift: float, noise: NoiseModel) -> Self:
+        """Return the model for a drift beside this noise."""
+        if type(noise) is not SubGaussian:
+            raise InvalidInput(
+                "`drift` needs the scale of the noise, one number for all arms; give `noise_std` beside it, and leave "
+                'out `noise`, `reward_range` and `rewards`. If you do not know the scale, use noise="any".'
+            )
+        return cls(noise.scale, drift)
+
+    def options(self) -> dict[str, Any]:
+        """Spelled by its scale and the drift."""
+        return {"noise_std": self.scale, "drift": self.drift}
+
+    def draw(self, rng: np.random.Generator, means: Array, arms: IntArray, level: float | Array = 1.0) -> Array:
+        """Draw without a drift."""
+        return means + self.scale * rng.standard_normal(len(means))
+
+    def law(self, rule: Rule) -> str:
+        """Say the scale and the drift."""
+        return (
+            f"{super().law(rule)} of standard deviation {self.scale:g}, and that readings drift by at most "
+            f"{self.drift:g} within a block whose arms were measured in the order of the asks"
+        )
+
+    def assumption(self, law: str, level: float = math.nan) -> str:
+        """Say its law."""
+        return f"the noise of one measurement {law}"
 
 
 @final
@@ -276,6 +315,7 @@ class _Repeated(NoiseModel):
     """Noise whose level differs between arms by an unknown factor: blocks repeat one plan, and are compared."""
 
     needs_bets = is_repeated = True
+    is_watched = False
 
     def variances(self, dim: int) -> ArmVariances:
         """Learn how noisy each arm is."""

@@ -237,7 +237,8 @@ class Reader:
     @property
     def noise_contradicted(self) -> bool:
         """Whether the rewards scatter more than the `noise_std` given allows."""
-        noise_std = self._learner.noise_std
+        # A drift that blocks share is scatter around one fit of all results.
+        noise_std = None if self._learner.task.drift > 0.0 else self._learner.noise_std
         return noise_std is not None and is_contradicted(self._known.prefix(), noise_std, self._learner.misfit)
 
     @property

@@ -101,12 +101,9 @@ class Settlement:
         self.state = books.started(books.start) if state is None else state
         self.estimate = LeastSquares(self._white.dim, self.state.regularizers)
         self.levels = noise.variances(self._white.dim)
-        # Measured for the best arm without slack alone.
-        is_late = task.edition > 1 and task.m == 1 and task.epsilon == 0.0
-        self._first_bets = noise.first_bets * self._white.dim if is_late else 0
         self.verdict: Verdict | None = None
         """The last verdict of the rule."""
-        self._watches = watches and not noise.needs_bets
+        self._watches = watches and noise.is_watched
         self.model = Model(self._white, noise.std, is_watched=self._watches, is_exact=task.misfit == 0.0)
         self.path: list[tuple[int, float, float]] = []
         """How evidence grew: pulls, evidence and target when the rule looked."""
@@ -291,7 +288,7 @@ class Settlement:
             if block is not None:
                 self._noise.mind_rounding(block, self._past, was_coarse=False)
                 self._decide(self.state.after_block(self.estimate, block))
-        if self._watches:
+        if self._watches and not self._noise.needs_bets:
             self.model.look_for_slips(self.prefix(n_places), partial(self._pulls, n_places), now=self.stopped)
 
     def _learn_before(self, block: PlannedBlock) -> None:
@@ -315,8 +312,6 @@ class Settlement:
 
     def _block(self, planned: PlannedBlock, arms: IntArray, X: Array, rewards: Array) -> Block | None:
         """Return the results of a block beside those known before it; None if the rule cannot judge them."""
-        if self._past.n_pulls < self._first_bets:
-            return Block.of(X, rewards, np.zeros(X.shape[1]), arms=arms)  # no bets, and a look at the leader
 
         def repetitions() -> tuple[IntArray, Array, Array]:
             repeated, parts = planned.repetitions(self.values)
