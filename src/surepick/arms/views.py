@@ -351,6 +351,8 @@ class Task:
     """Name of the noise model."""
     needs_bets: bool = False
     """Whether only rules that bet on blocks have a proof for the noise."""
+    needs_order: bool = False
+    """Whether the proof needs blocks that are asked in random order."""
     model: str = "linear"
     """Or "unstructured": every arm has a mean of its own."""
     drift: float = 0.0

@@ -372,7 +372,7 @@ class Plans:
         shuffles: bool = False,
     ) -> None:
         self._sampler = sampler
-        self._seed, self._shuffles, self._needs_order = task.seed, shuffles, task.drift > 0.0
+        self._seed, self._shuffles, self._needs_order = task.seed, shuffles, task.needs_order
         self.work_out: Callable[[Iterable[Followed]], None]
         """Gives plans that were followed their contexts."""
         self._behind: list[Followed | None] = []  # plans unknown to the sampler; None: an arm beyond a block
@@ -413,8 +413,8 @@ class Plans:
     def _is_shuffled(self, context: SamplerContext) -> bool:
         """Whether the arms of a block are asked in random order.
 
-        Not before the first estimate, unless readings drift: no bet rests on such a block, and arms that span come
-        first.
+        Not before the first estimate, unless the proof needs the order: no bet rests on such a block, and arms that
+        span come first.
         """
         return self._shuffles and (context.theta is not None or self._needs_order)
 

@@ -91,6 +91,7 @@ class Learner:
             costs=None if self.costs is None or np.ptp(self.costs) == 0.0 else self.costs,
             noise=noise.name,
             needs_bets=noise.needs_bets,
+            needs_order=noise.needs_order,
             model=spec.model,
             drift=spec.drift,
             edition=spec.edition,
@@ -103,8 +104,9 @@ class Learner:
         sampler, self.rule = self._composition.compose(self.task)
         if why := self.rule.unsupported(self.task):
             raise InvalidInput(why)
-        if self.task.drift > 0.0 and not self._shuffles:
-            raise InvalidInput('`drift` needs blocks in random order: leave out variant="paper" and edition=1.')
+        if self.task.needs_order and not self._shuffles:
+            option = "`drift`" if self.task.drift > 0.0 else f'noise="{self.noise}"'
+            raise InvalidInput(f'{option} needs blocks in random order: leave out variant="paper" and edition=1.')
         sampler = self.noise_model.sampler(sampler, self.measured_arms.dim)
         setting = Setting(self.task, self.rule, self.noise_model, self.earlier)
         plans = Plans(sampler, self.task, self.rule, self.costs, self.budget, shuffles=self._shuffles)

@@ -15,7 +15,7 @@ import numpy as np
 from surepick.arms.views import ArmView, WhitenedArms, as_rows
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import one_blas_thread
-from surepick.core.noise import is_contradicted, noise_estimate, noise_interval, noise_to_assume
+from surepick.core.noise import ArmVariances, is_contradicted, noise_estimate, noise_interval, noise_to_assume
 from surepick.core.posterior import t_factor, wilson
 from surepick.learning.estimates import Estimates, estimates_of, likely_of, margins_of
 from surepick.learning.model import ModelCheck, enough_checks, extrapolation
@@ -204,7 +204,8 @@ class Reader:
         known, learner = self._known, self._learner
         if not self.leaders or math.isinf(known.coarseness):
             return None
-        return fit_of(known.estimate, learner.measured_arms, learner.noise_model, known.levels)
+        levels = known.levels if isinstance(known.levels, ArmVariances) else None
+        return fit_of(known.estimate, learner.measured_arms, learner.noise_model, levels)
 
     def _find_outlook(self) -> Callable[[], Outlook | None] | None:
         """Return how to work out the outlook of this moment, also after the learner has learnt on; None: there is none.

@@ -250,7 +250,7 @@ class Settlement:
         return self._coarseness(self.estimate)
 
     def _coarseness(self, estimate: LeastSquares) -> float:
-        step = estimate.resolution if self._noise.std is None else 0.0
+        step = estimate.resolution if self._noise.std is None and self._noise.minds_rounding else 0.0
         is_coarse = step > 0.0 and (math.isinf(step) or noise_estimate(estimate) < COARSE * step)
         return step if is_coarse else 0.0
 

@@ -13,7 +13,7 @@ import inspect
 import re
 import reprlib
 from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, final, get_args
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from surepick.stopping import Stopping
     from surepick.types import Array
 
-NoiseName = Literal["same", "per-arm", "symmetric"]
+NoiseName = Literal["same", "per-arm", "symmetric", "any"]
 """What `noise=` may be beside a `NoiseModel`: the table of models with a name, which `noise_models.NAMED` follows."""
 ModelName = Literal["linear", "unstructured"]
 Earlier = Literal["guidance", "evidence"]
@@ -124,9 +124,12 @@ class Spec:
             noise is skewed, as it is for rare failures among successes: give `reward_range` then.
         noise: where `noise_std` is left out, what is assumed instead: normal noise with the "same" level for all arms,
             or with one of its own for each: "per-arm"; or no more than that it is "symmetric" around 0 and independent
-            from pull to pull, of any law, with heavy tails or not, another one for each arm. With the last two
+            from pull to pull, of any law, with heavy tails or not, another one for each arm. With these two
             blocks repeat one plan three or four times, for the default rule alone; the result has no intervals
-            around its estimates, and the model is not watched. Or a `NoiseModel`, such as one of your own.
+            around its estimates, and the model is not watched. Or "any": nothing is assumed but that the noise does not
+            depend on the arm; it may drift, depend on the noise before, and have heavy tails. All arms that are left
+            take turns in random order, features are ignored, and the result has no intervals. Or a `NoiseModel`, such
+            as one of your own.
         reward_range: (lo, hi) between which every reward lies, instead of `noise_std`: nothing else is assumed of the
             noise, and the betting rule pays by the variance that the rewards really have. A reward outside is refused.
             Other rules, and intervals, take (hi - lo)/2 for `noise_std`.
@@ -180,7 +183,8 @@ class Spec:
     noise: "NoiseName | NoiseModel" = _declared(
         "same",
         "Noise whose level is learnt: normal with the same level for all arms (default); with one for each arm: "
-        "per-arm; or of any law that is symmetric around 0: symmetric.",
+        "per-arm; of any law that is symmetric around 0: symmetric; or whatever it is, if it does not depend on the "
+        "arm: any.",
         in_plan=True,
         flag_type=NoiseName,
     )
@@ -267,7 +271,9 @@ class Spec:
         model = spec.noise_model
         if model.is_repeated and spec.budget is not None:
             raise InvalidInput(f'`budget` is not supported with noise="{model.name}"; leave it out.')
-        return spec
+        if model.ignores_features and spec.costs is not None:
+            raise InvalidInput(f'`costs` are not supported with noise="{model.name}", by which all arms take turns.')
+        return replace(spec, model="unstructured") if model.ignores_features else spec
 
     @cached_property
     def noise_model(self) -> "NoiseModel":
