@@ -16,7 +16,7 @@ import numpy as np
 from surepick._texts import counted, joined, percent, vector_words
 from surepick.arms.base import same_features
 from surepick.learning.assumptions import REPEATS_ADVICE, assumed
-from surepick.learning.model import IF_SLIP
+from surepick.learning.model import DRIFTS, IF_SLIP
 from surepick.learning.noise_models import looks_binary
 from surepick.learning.progress import Label, far_words, named, sentences, too_few
 from surepick.types import Guarantee
@@ -95,6 +95,8 @@ def _withdrawn(result: "Result", leader: str, pulls: str) -> str:
     refused = f"No answer can be defended: {leader} {claimed}, but"
     if result.repeated:
         return f"{refused} {result.misfit} {REPEATS_ADVICE}"
+    if result.misfit == DRIFTS:
+        return f"{refused} {DRIFTS[0].lower()}{DRIFTS[1:]}"
     if not result.noise_contradicted:
         why = f"the rewards contradict a mean that is linear in the features. {result.misfit}"
         if looks_pass_fail(result):

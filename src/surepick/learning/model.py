@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple, final
 
 import numpy as np
+import scipy
 
 from surepick.arms.base import VectorSet
 from surepick.arms.views import ArmView, WhitenedArms, has_constant
@@ -31,6 +32,12 @@ ALPHA = 0.01
 SLIP_SHARE = 0.5
 """Share of `ALPHA` for slips; with unknown noise, half of this share goes to looks inside each block."""
 IF_SLIP = "If it is a slip, correct it."
+DRIFT_ALPHA, MOST_WORK = 1e-6, 1e9
+"""Largest probability of blaming a drift where there is none, at one look at normal noise; and steps of a look."""
+DRIFTS = (
+    "Readings drift over time: blocks differ from each other by more than the noise. Give `drift` beside `noise_std`, "
+    'or use noise="any".'
+)
 ModelCheck = Literal["tested", "not contradicted", "untestable", "contradicted"]
 # How many arms beyond the dimension are checked at most: more spare directions need more pulls to show a misfit.
 MOST_SPARE = 32
@@ -200,6 +207,30 @@ class Model:
     def _name(self, number: int) -> str:
         names = self._view.names
         return f"arm {self._view.key_of(number)}" if names is None else names[number]
+
+
+def has_drift(arms: Array, blocks: Array, rewards: Array) -> bool:
+    """Return whether a level for each block, beside a mean for each arm, explains the rewards far better: an F-test.
+
+    Args:
+        arms: numbers (n,).
+        blocks: number of the block of each (n,).
+        rewards: (n,).
+    """
+    of_arms, of_blocks = ((each[:, None] == np.unique(each)).astype(np.float64) for each in (arms, blocks))
+    if len(rewards) * (of_arms.shape[1] + of_blocks.shape[1]) ** 2 > MOST_WORK:
+        return False
+    sums, spare = [], []
+    for rows in (of_arms, np.hstack([of_arms, of_blocks])):
+        Q = range_basis(rows)
+        left = rewards - Q @ (Q.T @ rewards)
+        sums.append(float(left @ left))
+        spare.append(len(rewards) - Q.shape[1])
+    more = spare[0] - spare[1]
+    if more <= 0 or spare[1] <= 0 or not sums[1] > 0.0:
+        return False
+    ratio = (sums[0] - sums[1]) / more / (sums[1] / spare[1])
+    return bool(scipy.special.fdtrc(more, spare[1], max(ratio, 0.0)) < DRIFT_ALPHA)
 
 
 def check_audit(noise: NoiseModel, arms: object) -> None:

@@ -18,7 +18,7 @@ from surepick.core.linalg import one_blas_thread
 from surepick.core.noise import ArmVariances, is_contradicted, noise_estimate, noise_interval, noise_to_assume
 from surepick.core.posterior import t_factor, wilson
 from surepick.learning.estimates import Estimates, estimates_of, likely_of, margins_of
-from surepick.learning.model import ModelCheck, enough_checks, extrapolation
+from surepick.learning.model import DRIFTS, ModelCheck, enough_checks, extrapolation
 from surepick.learning.outlook import (
     Fit,
     Forecast,
@@ -236,6 +236,11 @@ class Reader:
         return self._known.explain_misfit(self._learner.called)
 
     @property
+    def _is_drift(self) -> bool:
+        """Whether the rewards scatter more than `noise_std` because they drift."""
+        return self.noise_contradicted and self.misfit == DRIFTS
+
+    @property
     def noise_contradicted(self) -> bool:
         """Whether the rewards scatter more than the `noise_std` given allows."""
         # A drift that blocks share is scatter around one fit of all results.
@@ -430,7 +435,7 @@ class Reader:
             path=tuple(known.path),
             guarantee=decision.guarantee,
             model_check=self.model_check,
-            misfit=self.misfit if self.model_check == "contradicted" else "",
+            misfit=self.misfit if self.model_check == "contradicted" or self._is_drift else "",
             n_undecidable=self.n_undecidable,
             n_checks=self.n_checks,
             noise_std=noise_estimate(self.estimate),

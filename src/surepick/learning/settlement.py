@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, final
 
 import numpy as np
 
-from surepick.arms.views import Task
+from surepick.arms.views import Task, WhitenedArms
 from surepick.core.betting.block import Block
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import one_blas_thread
 from surepick.core.noise import noise_estimate
 from surepick.learning.blocks import PlannedBlock
-from surepick.learning.model import Model, Pulls
+from surepick.learning.model import DRIFTS, Model, Pulls, has_drift
 from surepick.learning.noise_models import NoiseModel
 from surepick.sampling.base import SamplerContext
 from surepick.stopping.base import Rule, RuleState, Verdict
@@ -114,6 +114,8 @@ class Settlement:
         # with the number of blocks opened before it was told.
         self._past = LeastSquares(self._white.dim)
         self._unsolicited: deque[tuple[int, int, float]] = deque()
+        self._closed: dict[int, int] = {}
+        """The block of each result of a block that is settled, where readings drift."""
         # Results that count, each as place, number, arm and reward.
         self._told: list[tuple[int, int, int, float]] = []
         self._last_place = -1
@@ -262,7 +264,20 @@ class Settlement:
                 f"{n_equal} of {n_could} repeated measurements equal the first one of their arm to the last digit: a "
                 "cache may answer in the place of a measurement, or the noise is often exactly 0."
             )
+        if self.drifts:
+            return DRIFTS
         return self.model.explain(self.noise, self.estimate, self._pulls, lambda n: called(ResultNumber(n)))
+
+    @property
+    def drifts(self) -> bool:
+        """Whether readings seem to drift from block to block; works that out at every look."""
+        if self._noise.needs_bets or not isinstance(self._white, WhitenedArms):
+            return False
+        blocks = (block for told in self._books.results[: self.n_settled] for block in told.closes)
+        block_of = {int(number): block.number for block in blocks for number in block.results.values()}
+        told = [(arm, block_of[n], reward) for _, n, arm, reward in self._told if n in block_of]
+        arms, numbers, rewards = np.array(told).reshape(-1, 3).T
+        return has_drift(arms, numbers, rewards)
 
     def _features(self, numbers: Sequence[int]) -> Array:
         return np.array([self._books.row(number) for number in numbers])
@@ -288,8 +303,24 @@ class Settlement:
             if block is not None:
                 self._noise.mind_rounding(block, self._past, was_coarse=False)
                 self._decide(self.state.after_block(self.estimate, block))
+        if self._task.drift > 0.0:
+            self._closed |= dict.fromkeys(planned.results.values(), planned.number)
+            self._take_levels_off()
         if self._watches and not self._noise.needs_bets:
             self.model.look_for_slips(self.prefix(n_places), partial(self._pulls, n_places), now=self.stopped)
+
+    def _take_levels_off(self) -> None:
+        """Work out the estimates again from rewards without the level of their block, where readings drift."""
+        _, numbers, arms, rewards = zip(*self._told, strict=True)
+        blocks = np.array([self._closed.get(number, 0) for number in numbers])
+        X, is_past = self._features(arms), np.isin(blocks, 0, invert=True)
+        left = without_levels(X, blocks, np.array(rewards))
+        self.estimate, self._past = (
+            LeastSquares(self._white.dim, self.state.regularizers),
+            LeastSquares(self._white.dim),
+        )
+        self.estimate.update_many(X, left, arms)
+        self._past.update_many(X[is_past], left[is_past])
 
     def _learn_before(self, block: PlannedBlock) -> None:
         """Know the unsolicited results that were told before the block opened; its bets may."""
@@ -328,3 +359,24 @@ class Settlement:
             n, last = self.estimate.n_pulls, self.path[-1][0] if self.path else 0
             if verdict.is_exact and verdict.leader is not None and (verdict.stopped or n >= PATH_STEP * last):
                 self.path.append((n, verdict.statistic, verdict.threshold))
+
+
+def without_levels(X: Array, blocks: IntArray, rewards: Array) -> Array:
+    """Return rewards (n,) less the level of their block beside the fit of all, all at the level of the first block.
+
+    Args:
+        X: rows (n, d) with a constant among their combinations.
+        blocks: number of the block of each (n,); 0: none yet, and the level of the newest block.
+        rewards: (n,).
+    """
+    numbers, block = np.unique(blocks, return_inverse=True)
+    counts = np.bincount(block)
+    means = np.stack([np.bincount(block, column) for column in (*X.T, rewards)], axis=1) / counts[:, None]
+    is_in = blocks > 0
+    apart = np.column_stack([X, rewards]) - means[block]
+    theta = np.linalg.lstsq(apart[is_in, :-1], apart[is_in, -1], rcond=None)[0]
+    levels = means[:, -1] - means[:, :-1] @ theta
+    if numbers[0] == 0:
+        levels[0] = levels[-1]
+    left: Array = rewards - (levels - levels[np.argmax(numbers > 0)])[block]
+    return left
