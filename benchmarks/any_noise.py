@@ -39,7 +39,8 @@ def heavy(rng: np.random.Generator, n: int) -> Array:
 def drifting(rng: np.random.Generator, n: int) -> Array:
     """Normal noise with a slow and a fast drift."""
     t = np.arange(n)
-    return normal(rng, n) + 20.0 * np.sin(t / 100.0) + 1.0 * (t % 5 == 1)
+    drift: Array = 20.0 * np.sin(t / 100.0) + (t % 5 == 1)
+    return normal(rng, n) + drift
 
 
 MEANS = {"basis5": [0.5, 0.2, 0.1, 0.0, -0.1], "two": [0.5, 0.0], "ten": [0.5, *[0.0] * 9]}
@@ -52,10 +53,10 @@ ROWS: Sequence[tuple[str, Noise, Mapping[str, Any]]] = [
 ]
 
 
-def run(X: Array, theta: Array, noise: Noise, seed: int, most: int = MOST, **options: Any) -> sp.Learner:
+def run(X: Array, theta: Array, draw: Noise, seed: int, most: int = MOST, **options: Any) -> sp.Learner:
     """Return a learner that has stopped, or has had `most` results."""
     learner, means = sp.create_learner("lazy-track-and-stop", X, delta=DELTA, seed=seed, **options), X @ theta
-    errors = noise(np.random.default_rng([seed, 32]), most)
+    errors = draw(np.random.default_rng([seed, 32]), most)
     for n in range(most):
         if learner.stopped:
             break

@@ -26,7 +26,8 @@ def slope(rng: np.random.Generator, n: int) -> Array:
 
 def period(rng: np.random.Generator, n: int) -> Array:
     """Every third reading is higher by one."""
-    return normal(rng, n) + 1.0 * (np.arange(n) % 3 == 0)
+    high: Array = (np.arange(n) % 3 == 0).astype(np.float64)
+    return normal(rng, n) + high
 
 
 def steps(rng: np.random.Generator, n: int) -> Array:
