@@ -21,8 +21,9 @@ WIDTH = 100
 INTRODUCTION = """\
 # The command line
 
-Each command with an example and its own help (`surepick COMMAND --help`). The examples are one story: each begins
-where the one before it ended. `...` stands for times, hashes and lines that are left out.
+Each command has an example and its own help (`surepick COMMAND --help`). The examples are one
+story: each begins where the one before it ended. `...` stands for times, hashes and lines that are
+left out.
 
 A *study* is an experiment that is kept: what was asked, told, corrected and decided is in one file, `surepick.db` in
 the working folder. Several people, or machines, use it at once, and no server is needed. `surepick create arms.csv`
