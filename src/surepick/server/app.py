@@ -236,7 +236,7 @@ class Guard:
 
     async def _checked(self, request: Request) -> Receive:
         """Check rate, origin, token and type; return what gives the body to the route, if it is not too long."""
-        self._count(request.client.host if request.client else "")
+        self._count(request.scope["client"][0] if request.scope["client"] else "")
         if request.method in SAFE:
             return request.receive
         check_origin(request)

@@ -132,10 +132,9 @@ def check_origin(request: Request) -> None:
     Raises:
         HTTPException: 403.
     """
-    site = request.headers.get("sec-fetch-site", "none")
-    origin = request.headers.get("origin")
-    own = request.headers.get("host", "")
-    if site not in ("same-origin", "none") or (origin is not None and urlsplit(origin).netloc != own):
+    site, origin = request.headers.get("sec-fetch-site", "none"), request.headers.get("origin")
+    is_own = origin is None or urlsplit(origin).netloc == request.headers.get("host", "")
+    if site not in ("same-origin", "none") or not is_own:
         raise HTTPException(403, "a page of another site sent this request; open this server's own page and try again.")
 
 
