@@ -4,14 +4,14 @@ import ast
 import re
 from itertools import pairwise
 from pathlib import Path
-from xml.etree import ElementTree as Xml
+from xml.etree import ElementTree as ET
 
 PACKAGE = Path(__file__).parents[1] / "src" / "surepick"
 MATH = '<math xmlns="http://www.w3.org/1998/Math/MathML"'
 LONG = 22
 """Formulas of more characters may break: a phone shows about 35 in a line."""
-RELATIONS = "=≤≥<>≠∈∼~∝⪰⪯≈→:≔⊆∣"
-OPERATORS = "+−-±⋅×∧∨"
+RELATIONS = "=≤≥<>≠∈\u223c~∝⪰⪯≈→:≔⊆\u2223"
+OPERATORS = "+\u2212-±⋅\u00d7∧\u2228"
 FUNCTIONS = re.compile("[a-z]{2,}|[∑∫∏√].*", re.DOTALL)
 
 
@@ -41,37 +41,37 @@ def _improved(code: str) -> str:
 
 def _breakable(code: str, display: str) -> str:
     """Cut a long formula into pieces, because browsers break lines between formulas and never within one."""
-    row = Xml.fromstring(code.replace(MATH, "<math"))
+    row = ET.fromstring(code.replace(MATH, "<math"))  # noqa: S314 (made above)
     while len(row) == 1 and row[0].tag == "mrow":
         row = row[0]
     parts = [word for part in row for word in _words(part)]
     if _length(parts) <= LONG:
         return code
     style = ' displaystyle="true"' if display == "block" else ""
-    pieces = ["".join(Xml.tostring(part, "unicode") for part in piece) for piece in _pieces(parts, 0)]
+    pieces = ["".join(ET.tostring(part, "unicode") for part in piece) for piece in _pieces(parts, 0)]
     return "<wbr>".join(f"{MATH}{style}><mrow>{piece}</mrow></math>" for piece in pieces)
 
 
-def _words(part: Xml.Element) -> list[Xml.Element]:
+def _words(part: ET.Element) -> list[ET.Element]:
     """Split a text into its words."""
     if part.tag != "mtext":
         return [part]
     words = []
     for text in re.findall(r"\s*[^\s]+\s*|\s+", part.text or ""):
-        words.append(Xml.Element("mtext"))
+        words.append(ET.Element("mtext"))
         words[-1].text = re.sub(r"\s", "\N{NO-BREAK SPACE}", text)
     return words
 
 
-def _text(part: Xml.Element) -> str:
+def _text(part: ET.Element) -> str:
     return "".join(part.itertext())
 
 
-def _length(parts: list[Xml.Element]) -> int:
+def _length(parts: list[ET.Element]) -> int:
     return sum(len(_text(part)) for part in parts)
 
 
-def _pieces(parts: list[Xml.Element], level: int) -> list[list[Xml.Element]]:
+def _pieces(parts: list[ET.Element], level: int) -> list[list[ET.Element]]:
     """Cut where the reader expects a break: outside brackets before inside, at relations before operators."""
     if _length(parts) <= LONG or level == 9:
         return [parts]
@@ -89,7 +89,7 @@ def _pieces(parts: list[Xml.Element], level: int) -> list[list[Xml.Element]]:
     return [shorter for piece in pieces for shorter in _pieces(piece, level + 1)]
 
 
-def _may_break(before: Xml.Element, part: Xml.Element) -> int:
+def _may_break(before: ET.Element, part: ET.Element) -> int:
     """Say how bad a break between two parts is: 0 to 2, or 3 for none."""
     first, second = _text(before), _text(part)
     if first == "," or before.get("width") in ("1em", "2em") or (before.tag == "mtext" and part.tag == "mtext"):
