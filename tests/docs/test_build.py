@@ -38,19 +38,21 @@ def test_formulas_are_made_of_mathml() -> None:
 
 
 def opened_lists(page: str) -> list[str]:
-    """Lines that begin a list in the middle of a formula, which is none then."""
+    """Lines that begin a list in the middle of a formula or of code, which is none then."""
     faults = []
     for paragraph in re.sub(r"```.*?```|\$\$.*?\$\$", "", page, flags=re.DOTALL).split("\n\n"):
-        is_open = False
+        is_open = is_code = False
         for line in paragraph.splitlines():
-            if is_open and re.match(r"\s*([-+*]|\d+[.)])\s", line):
+            if (is_open or is_code) and re.match(r"\s*([-+*]|\d+[.)])\s", line):
                 faults.append(line)
+            is_code ^= line.count("`") % 2 == 1
             is_open ^= len(re.findall(r"(?<!\\)\$", re.sub(r"`[^`]*`", "", line))) % 2 == 1
     return faults
 
 
 def test_no_formula_is_broken_by_a_list() -> None:
-    """Where a formula goes on in a new line, this line does not begin with a sign that Markdown takes for a list's."""
+    """Where a formula or code goes on in a new line, this line does not begin with the sign of a list."""
     assert opened_lists("Put $a\n- b$ here.\n\n- Put $c -\n  d$ here.") == ["- b$ here."]
+    assert opened_lists("Put `a\n* b` here.\n\n- Put `c *\n  d` here.\n- Put `e`.") == ["* b` here."]
     pages = {page.name: opened_lists(page.read_text("utf-8")) for page in (ROOT / "docs").glob("*.md")}
     assert {name: lines for name, lines in pages.items() if lines} == {}
