@@ -25,17 +25,34 @@ WIDTH = 90
 
 def updated(shown: str, printed: str) -> str:
     """Return what a page is to show in the place of an output that is out of date."""
-    old, new = shown.split(), printed.replace("\ufeff", "").split()
+    printed = printed.replace("\ufeff", "")
+    if len(shown.split()) == len(printed.split()):
+        return _by_words(shown, printed)
+    old, new = ([line for line in text.splitlines() if line.strip()] for text in (shown, printed))
     if len(old) == len(new):
-        words = iter(new)
-        return re.sub(r"\S+", lambda word: _kept(word[0], next(words)), shown)
-    lines = [textwrap.fill(line, WIDTH, break_long_words=False) if len(line) > WIDTH else line for line in
-             printed.splitlines()]  # fmt: skip
-    return "\n".join(lines) + "\n"
+        return "".join([f"{_line(*pair)}\n" for pair in zip(old, new, strict=True)])
+    lines = [line.rstrip() for line in printed.splitlines() if line.strip()]
+    return "".join([f"{textwrap.fill(line, WIDTH) if len(line) > WIDTH else line}\n" for line in lines])
+
+
+def _by_words(shown: str, printed: str) -> str:
+    words = iter(printed.split())
+    return re.sub(r"\S+", lambda word: _kept(word[0], next(words)), shown)
 
 
 def _kept(old: str, new: str) -> str:
     return old if "..." in old else new
+
+
+def _line(shown: str, printed: str) -> str:
+    """Return a line anew; from its dots on it stays."""
+    if is_current(shown, printed):
+        return shown
+    head, dots, rest = shown.partition("...")
+    n = len(head.split())
+    if dots and n <= len(printed.split()):
+        return _by_words(head, " ".join(printed.split()[:n])) + dots + rest
+    return printed.rstrip()
 
 
 def is_current(shown: str, printed: str) -> bool:

@@ -14,6 +14,14 @@ def test_words_are_replaced_where_they_stand() -> None:
     )
 
 
+def test_lines_stay_from_their_dots_on() -> None:
+    """Tables have times at the ends of their lines, and empty lines around them."""
+    shown = " id  arm   when\n  1  A     ...\n  2  B     ...\n"
+    assert updated(shown, "\n id  arm   when   \n  1  A     today 10:30\n  2  C     today 10:31\n\n") == (
+        " id  arm   when\n  1  A     ...\n  2  C     ...\n"
+    )
+
+
 def test_another_number_of_words_replaces_all() -> None:
     """Lines are wrapped to the column of a page."""
     found = updated("A\n", "one two\n" + "word " * 30 + "\n")
