@@ -343,6 +343,8 @@ class Task:
     """Largest distance of an arm's mean from its linear fit."""
     m: int = 1
     """Number of best arms sought."""
+    has_sets: bool = False
+    """Whether the betting rule finds the m best by accounts of sets."""
     costs: Array | None = None
     """Cost of a pull of each arm (K,); None: equal costs."""
     noise: str = "same"

@@ -12,6 +12,7 @@ blocks stay as they happened (docs/guarantee.md, "Corrections").
 
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal, Unpack, final
 
@@ -19,7 +20,8 @@ import numpy as np
 
 from surepick.algorithms import as_algorithm, check_options
 from surepick.algorithms.options import unsupported
-from surepick.arms.views import Task, arms_given, costs_given, views
+from surepick.arms.views import Task, WhitenedArms, arms_given, costs_given, views
+from surepick.core.betting.sets import has_room
 from surepick.core.checks import check_count, written
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import one_blas_thread
@@ -34,6 +36,7 @@ from surepick.learning.snapshot import Algorithm, Ask, Decision, Snapshot
 from surepick.learning.spec import Spec, TaskOptions, takes_options
 from surepick.learning.state import LearnerState
 from surepick.stopping.base import Rule
+from surepick.stopping.betting import Betting
 from surepick.types import Arm, Array, ResultNumber
 
 MOST_ASKS = 10_000_000
@@ -41,6 +44,8 @@ MOST_ASKS = 10_000_000
 
 GUIDED = ", earlier=guidance"
 """Part of the identity of a learner that has results from before the first ask and takes them as guidance."""
+SETS = ", accounts=sets"
+"""Part of the identity of a learner that finds the m best by accounts of sets; earlier versions had other accounts."""
 
 
 @final
@@ -87,12 +92,28 @@ class Learner:
             reward_range=noise.reward_range,
             misfit=spec.misfit,
             m=spec.m,
+            has_sets=self._fits_sets(),
             costs=None if self.costs is None or np.ptp(self.costs) == 0.0 else self.costs,
             noise=noise.name,
             needs_bets=noise.needs_bets,
             model=spec.model,
         )
         self._begin()
+
+    def _fits_sets(self) -> bool:
+        rows = self.candidates if isinstance(self.candidates, WhitenedArms) and self.candidates.is_local else None
+        return self.m > 1 and self.epsilon == self.misfit == 0.0 and rows is not None and has_room(rows.n_arms, self.m)
+
+    def use_earlier_accounts(self, identity: str) -> None:
+        """Find the m best as the version did that wrote this identity into a log; before the first event alone."""
+        if self.has_sets and SETS not in identity:
+            self.task = replace(self.task, has_sets=False)
+            self._begin()
+
+    @property
+    def has_sets(self) -> bool:
+        """Whether accounts of sets decide."""
+        return self.task.has_sets and isinstance(self.rule, Betting)
 
     def _begin(self) -> None:
         if why := unsupported(self._composition, self.algorithm, self.task):
@@ -117,7 +138,7 @@ class Learner:
         return self._identity(is_guided=self.earlier == "guidance" and n_earlier(self.state.log) > 0)
 
     def _identity(self, *, is_guided: bool) -> str:
-        return f"{self._description}{GUIDED if is_guided else ''}, seed={self.seed}"
+        return f"{self._description}{SETS if self.has_sets else ''}{GUIDED if is_guided else ''}, seed={self.seed}"
 
     @cached_property
     def _description(self) -> str:
@@ -268,14 +289,16 @@ class Learner:
             InvalidInput: the log belongs to other arms or options, or holds an entry that is no event or cannot have
                 happened. The learner is then unchanged.
         """
-        check_start(log, self._identity, self.earlier)
-        before = self.rule, self.state
+        before = self.task, self.rule, self.state
         try:
             self._begin()
+            given: object = log
+            self.use_earlier_accounts(str(given[:1] if isinstance(given, Sequence) else ""))
+            check_start(log, self._identity, self.earlier)
             for place, event in enumerate(log[1:], start=1):
                 self._follow(event_of(event, place), place)
         except BaseException:
-            self.rule, self.state = before
+            self.task, self.rule, self.state = before
             raise
 
     def _follow(self, event: Event, place: int) -> None:

@@ -208,10 +208,11 @@ class Settlement:
         estimate = self.estimate
         theta = estimate.theta if estimate.has_theta else None
         leaders: tuple[int, ...] = ()
-        alive = None
+        alive = pairs = None
         if theta is not None and self._task.candidates.is_enumerable:  # a fixed design does not need the leaders
             leaders = self.state.leaders(estimate)
             alive = None if self.stopped else self.state.alive(leaders[0])
+            pairs = None if self.stopped else self.state.pairs(estimate)
         return SamplerContext(
             n_pulls=estimate.n_pulls,
             n_asked=estimate.n_pulls + pending.total(),
@@ -221,6 +222,7 @@ class Settlement:
             estimate=estimate.snapshot() if is_kept else estimate,
             pending=pending,
             stds=self.relative_stds(),
+            pairs=pairs,
         )
 
     def verdict_to_show(self) -> Verdict:

@@ -91,6 +91,13 @@ class RuleState(ABC):
         """Return the evidence (K,) that this answer still needs against every candidate; None if it is not kept."""
         return None
 
+    def pairs(self, estimate: LeastSquares) -> tuple[IntArray, Array] | None:
+        """Return pairs (n, 2) of a leader and another that a plan has to tell apart, and the evidence that each misses.
+
+        None: every leader and every candidate that is alive.
+        """
+        return None
+
     def begin(self, estimate: LeastSquares, X: Array, rewards: Array) -> Verdict | None:
         """Take in the results told before the first block; return None if the rule ignores them.
 

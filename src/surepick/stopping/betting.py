@@ -12,6 +12,7 @@ import numpy as np
 from surepick.arms.views import Task
 from surepick.core.betting.bets import SHRUNK, Sizes
 from surepick.core.betting.block import Block
+from surepick.core.betting.sets import SetWealth
 from surepick.core.betting.wealth import EpsilonWealth, Placed, TopMWealth, Wealth
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import one_blas_thread
@@ -84,9 +85,9 @@ class BettingState(RuleState):
             "sizes": sizes,
             "level": task.rows.level,
         }
-        self._wealth: TopMWealth | EpsilonWealth | Wealth
+        self._wealth: SetWealth | TopMWealth | EpsilonWealth | Wealth
         if task.m > 1:
-            self._wealth = TopMWealth(task.rivals, m=task.m, **self._options)
+            self._wealth = (SetWealth if task.has_sets else TopMWealth)(task.rivals, m=task.m, **self._options)
         else:
             self._wealth = (EpsilonWealth if task.epsilon > 0.0 else Wealth)(task.rivals, **self._options)
 
@@ -95,9 +96,16 @@ class BettingState(RuleState):
         return self._wealth.leading(estimate.theta)
 
     def leaders(self, estimate: LeastSquares) -> tuple[int, ...]:
-        """Return the leader, or the m best estimates among those not rejected."""
+        """Return the leader, or the m best estimates: of all with accounts of sets, else among those not rejected."""
         wealth = self._wealth
-        return tuple(wealth.members(estimate.theta)) if isinstance(wealth, TopMWealth) else (self.leader(estimate),)
+        if isinstance(wealth, SetWealth | TopMWealth):
+            return tuple(wealth.members(estimate.theta))
+        return (self.leader(estimate),)
+
+    def pairs(self, estimate: LeastSquares) -> tuple[IntArray, Array] | None:
+        """Return the pairs that accounts of sets need, and the evidence that each of them misses."""
+        wealth = self._wealth
+        return wealth.directions(estimate.theta, estimate.A_inv) if isinstance(wealth, SetWealth) else None
 
     def alive(self, leader: int) -> BoolArray:
         """Return a mask (K,) of the candidates not separated from the leader yet."""

@@ -287,6 +287,7 @@ def first_era(created: Mapping[str, Any], learner: Learner | None = None) -> Era
     catalog, options = ArmCatalog(created["arms"], created["candidates"]), created["options"]
     if learner is None:
         learner = _learner_in(catalog, options, earlier_of(options))
+        learner.use_earlier_accounts(created["identity"])
     return Era(catalog, dict(options), learner)
 
 
@@ -307,6 +308,10 @@ def era_after(state: "State", changes: Mapping[str, Any]) -> Era:
     counts = not (is_other or state.learner.rule.begins_eras or state.learner.state.is_guided)
     catalog = state.roster.changed(changes["joined"], changes["retired"])
     learner = _learner_in(catalog, options, "evidence" if counts else "guidance")
+    if "identity" in changes:
+        learner.use_earlier_accounts(changes["identity"])
+    elif "m" not in changed and state.learner.rule.begins_eras:  # other accounts would cost the evidence
+        learner.use_earlier_accounts(state.learner.identity)
     if is_other and not learner.rule.begins_eras:
         raise InvalidInput(
             f"stopping={learner.rule.name!r} counts what was measured before, and has no proof where arms or "

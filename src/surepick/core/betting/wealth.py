@@ -89,6 +89,8 @@ class Bets:
     factors: list[Array]
     """F with |F'y|^2 = s2, the variance of the belief; q = y'A^+ y; if needed, the unmeasured directions."""
     log_returns: Returns
+    noise_std: float
+    """Believed scale of the noise."""
     weights: ArmWeights | None = None
     """How much each arm counts; None if means are exactly linear."""
     rounding: float = 0.0
@@ -311,7 +313,8 @@ class BaseWealth(ABC):
             assert block.arms is not None
             self._weights = weights = weights or ArmWeights.of_least_squares(block.arms, block.pulls[0], said.root)
             vectors += list(weights.W.T)
-        return Bets(vectors, factors, log_returns, weights if self._weighs_arms else None, rounding, block.was_coarse)
+        weights = weights if self._weighs_arms else None
+        return Bets(vectors, factors, log_returns, noise_std, weights, rounding, block.was_coarse)
 
     def _law(self, block: Block, said: BlockFit) -> Law | None:
         """Return the believed scale of the noise, the vectors and returns of a block, and its weights of arms.
