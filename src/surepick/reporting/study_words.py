@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from surepick._texts import counted
 from surepick.errors import InvalidInput
+from surepick.learning.groups import label_text
 
 if TYPE_CHECKING:
     from surepick.study.state import Measurement, State
@@ -72,8 +73,9 @@ def told_words(state: "State", told: "Sequence[Measurement]", n_before: int) -> 
             answers = f"further to ask {one.ask}"
         if not state.roster.is_present(one.arm):
             answers = "of an arm that is retired: kept, without weight"
+        label = f", {label_text(one.group)}" if one.group else ""
         before = ", was told before: nothing changed" if one.id <= n_before else ""
-        yield f"{state.roster.label(one.arm)} = {one.told:.12g} (measurement {one.id}, {answers}{before})."
+        yield f"{state.roster.label(one.arm)} = {one.told:.12g} (measurement {one.id}{label}, {answers}{before})."
 
 
 def failed_words(state: "State", ask: int, *, was_open: bool) -> str:
