@@ -421,7 +421,7 @@ class Study:
         self.said: list[int] = []
         self.found: dict[str, Any] = {"best": []}
         self._places: dict[int, Place] = {}
-        self._labels: dict[int, set[tuple[str, str]]] = {}
+        self._labels: dict[int | None, set[tuple[str, str]]] = {}
         """Labels of asks."""
         self._planned: dict[Place, int] = {}
         self._open: dict[Place, int] = {}
@@ -689,10 +689,10 @@ def claims_of(study: Study, log: Sequence[tuple[str, str, str]]) -> Event:
     kept = study.kept([dict(enumerate(study.measurements))])
     names = study.names or [str(arm) for arm in range(len(study.rows))]
     counts = zip(*np.unique([one.arm for one in kept], return_counts=True), strict=True)
-    pairs = [pair for one in kept for pair in one.group]
-    groups = {
-        factor: {level: pairs.count((factor, level)) for one, level in pairs if one == factor} for factor, _ in pairs
-    }
+    groups: dict[str, dict[str, int]] = {}
+    for factor, level in (pair for one in kept for pair in one.group):
+        levels = groups.setdefault(factor, {})
+        levels[level] = levels.get(level, 0) + 1
     return {
         "name": json.loads(log[0][2])["name"],
         "options": study.options,

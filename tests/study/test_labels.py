@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from surepick import Conflict, CorruptLog, EntryWarning, FiniteArms, InvalidInput, Study, create_study, load_study
+from surepick.study.certificate import digest_of, verify
 from surepick.study.exchange import import_results, sheet_text, write_sheet
 from surepick.study.log import StudyLog
 from surepick.study.state import State
@@ -171,6 +172,19 @@ def test_forged_labels(study: Study, kind: str, group: Any, said: str) -> None:
     with pytest.raises((CorruptLog, InvalidInput), match=said):  # noqa: PT012 (any of the events)
         for event in events:
             state.apply(event | ({"group": group} if event["kind"] == kind else {}))
+
+
+def test_certificate(study: Study) -> None:
+    """A certificate counts measurements by their labels, and is derived again from the log."""
+    assert "groups" not in study.certificate()
+    for n, one in enumerate(study.ask(4)):
+        study.tell(one, 0.1 * n, group={"day": n // 2, "bench": "B"})
+    study.void(1, reason="spilt")
+    certificate = study.certificate()
+    assert certificate["groups"] == {"bench": {"B": 3}, "day": {"0": 1, "1": 2}}
+    assert verify(certificate, study.rows()).ok
+    forged = {**certificate, "groups": {"bench": {"B": 3}}}
+    assert not verify({**forged, "digest": digest_of(forged)}, study.rows()).ok
 
 
 def test_sheet(study: Study, tmp_path: Path) -> None:

@@ -225,7 +225,7 @@ def measurement_record(state: "State", one: "Measurement") -> Record:
 def table_of(records: Sequence[Record]) -> list[Record]:
     """Return records of asks or measurements as rows of one table: all have `group`, or none has."""
     more: Record = {"group": {}} if any("group" in one for one in records) else {}
-    return [{**more, **one} for one in records]
+    return [{**one, **more, **one} for one in records]
 
 
 def list_records(storage: "Storage", opened: "Callable[[str], Study | None]" = lambda _: None) -> list[Record]:
