@@ -21,7 +21,8 @@ import typer
 from surepick._texts import control_in
 from surepick.cli.options import grouped, says
 from surepick.errors import InvalidInput, SurepickError
-from surepick.learning.groups import FACTOR, GroupLabel, group_label
+from surepick.learning.groups import GroupLabel, group_label
+from surepick.reporting.study_words import typed_group
 
 if TYPE_CHECKING:
     from surepick.study.storage import Storage
@@ -193,8 +194,7 @@ class GroupOptions:
 
 def group_of(texts: list[str] | None) -> GroupLabel:
     """Return the label that options say: each a factor with its level, or a text."""
-    pairs = [text.partition("=") for text in texts or ()]
-    return group_label([(factor, level) if equals else (FACTOR, factor) for factor, equals, level in pairs])
+    return group_label([pair for text in texts or () for pair in (typed_group(text) or group_label(text))])
 
 
 def _only(storage: "Storage") -> str:
