@@ -40,7 +40,7 @@ def test_interface(server: RunningServer) -> None:
         assert client.post(first, json={"value": 0.5}).json()["measurements"][0]["group"] == B_3
         refused = client.post(second, json={"value": 0.5, "group": {"day": 4}})
         assert (refused.status_code, "was asked for the group" in refused.json()["detail"]) == (422, True)
-        for odd in ("", {"day": None}, {"day": [3]}, 3, {"day": ""}, "a\u0007"):
+        for odd in ("", {"day": None}, {"day": [3]}, [3], {"day": ""}, "a\u0007"):
             assert client.post("studies/paints/asks", json={"group": odd}).status_code == 422, odd
         of_arm = {"results": [{"arm": "A", "value": 0.5, "group": "day 4"}]}
         assert client.post("studies/paints/measurements", json=of_arm).json()["measurements"][0]["group"] == {

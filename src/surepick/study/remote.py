@@ -143,7 +143,7 @@ class RemoteStudy(Study):
         repeated then makes no further asks.
         """
         who = f"{self._who(worker)}:{secrets.token_hex(4)}" if worker is None else self._who(worker)
-        label = dict(group_label(group, item=item))
+        label = dict(group_label(group, item=item)) or None
         asks = self._client.ask(check_count("n", n, least=1), worker=who, lease=lease, group=label)
         with self._log.reading() as state:
             return [requests.shown(state, state.attempts[one["id"]]) for one in asks]
@@ -167,7 +167,12 @@ class RemoteStudy(Study):
                 own = [one for one in state.open.values() if one.arm == arm and one.by.startswith(f"{who}:")]
                 own = [one for one in own if not group or one.group in ((), group)] or own
                 ask = own[0].id if own and worker is None and key is None else None
-        named: Any = {"arm": plain_key(arm) if ask is None else None, "worker": who, "key": key, "group": dict(group)}
+        named: Any = {
+            "arm": plain_key(arm) if ask is None else None,
+            "worker": who,
+            "key": key,
+            "group": dict(group) or None,
+        }
         said = self._client.tell(ask, given, **named, warn=False)
         with self._log.reading() as state:
             told = Told([state.measurement(one["id"]) for one in said])
