@@ -148,10 +148,10 @@ def test_table_of_groups(tmp_path: Path) -> None:
     result = replace(made("decided"), groups=effects)
     table = result_page.groups_of(result, "kg")
     assert [[cell.text for cell in row] for row in table.rows] == [
-        ["bench <b>", "12", "0.53", "0.33 to 0.73"],
-        ["day 3", "1", "-", "-"],
+        ["bench <b>", "bench <b> reads high", "12", "0.53", "0.33 to 0.73"],
+        ["day 3", "", "1", "-", "-"],
     ]
-    assert table.headers[2] == "Reads higher by (kg)"
+    assert table.headers[3] == "Reads higher by (kg)"
     assert "Estimates, no guarantee" in table.note
     result.report(tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text(encoding="utf-8")

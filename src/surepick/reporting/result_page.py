@@ -526,13 +526,15 @@ def coefficients(result: "Result") -> Table:
 
 def groups_of(result: "Result", unit: str = "") -> Table:
     """Return the table of days, benches or plates: how much higher each reads, by estimate."""
-    rows = []
+    rows, has_notes = [], any(one.note for one in result.groups)
     for one in result.groups:
         places = places_of(one.offset, one.half_width)
         offset = fixed(one.offset, places) if math.isfinite(one.offset) else NOTHING
         likely = between(one.offset - one.half_width, one.offset + one.half_width, places) or NOTHING
-        rows.append([Cell(label_text(one.label), one.note), Cell(f"{one.n:,}"), Cell(offset), Cell(likely)])
-    table = Table("Groups", ["Group", "Pulls", f"Reads higher by{_in(unit)}", "Likely"], 1, rows)
+        words = [label_text(one.label), *[one.note] * has_notes]
+        rows.append([Cell(text) for text in (*words, f"{one.n:,}", offset, likely)])
+    headers = ["Group", *["Remark"] * has_notes, "Pulls", f"Reads higher by{_in(unit)}", "Likely"]
+    table = Table("Groups", headers, 1 + has_notes, rows)
     note = "Estimates, no guarantee: how much higher a group reads than the mean of all groups of its kind."
     return _fitting(table._replace(note=note), "the log has all")
 
