@@ -48,8 +48,7 @@ FEW_PULLS = 16
 FINEST = 1e-9
 
 
-@final
-class _Fit:
+class LeastSquaresFit:
     """Least squares from the sums of some arms, computed on demand, then kept: X (m, d), sums n, f, s, q (4, m)."""
 
     def __init__(self, X: Array, sums: Array) -> None:
@@ -117,7 +116,7 @@ class LeastSquares:
         self._n_equal = 0  # rewards that equal the first of their arm, the first ones included
         self._grid: tuple[int, float] | None = None  # how many values there were, and their step
         self._counts: dict[int, int] = {}
-        self._kept: _Fit | None = None
+        self._kept: LeastSquaresFit | None = None
         self._has_theta: bool | None = False  # None: not looked at since the last pull
         self._last_look = 0.0, np.ones(self._dim)  # the last reciprocal condition number and diagonal of A
         # Beside regularisers: slot 0 is A^-1; zero stands for "not invertible yet" and is left alone by the update.
@@ -127,11 +126,11 @@ class LeastSquares:
         self._refactor()
 
     @property
-    def _fit(self) -> _Fit:
+    def _fit(self) -> LeastSquaresFit:
         if self._kept is None:
             self._add_up()
             m = len(self._places)
-            self._kept = _Fit(self._X[:m], self._sums[:, :m])
+            self._kept = LeastSquaresFit(self._X[:m], self._sums[:, :m])
             if self._is_followed:
                 self._kept.A_inv = _read_only(self._inverses[0])
         return self._kept
@@ -145,6 +144,11 @@ class LeastSquares:
     def n_pulls(self) -> int:
         """Number of pulls t so far."""
         return self._n_pulls
+
+    @property
+    def n_spare(self) -> int:
+        """Pulls beyond the parameters of the fit; below 1 they say nothing of the noise."""
+        return self._n_pulls - self._dim
 
     @property
     def counts(self) -> Mapping[int, int]:
@@ -175,7 +179,7 @@ class LeastSquares:
         # diagonal has gained, and its largest is at most d: mostly that says enough.
         if rcond > 0.0 and rcond * float((before / diagonal).min()) >= self._dim * RCOND:
             return True
-        self._last_look = _rcond(self._fit.A), diagonal
+        self._last_look = reciprocal_condition(self._fit.A), diagonal
         return self._last_look[0] >= RCOND
 
     @property
@@ -454,7 +458,7 @@ def _inverse_and_logdet(M: Array) -> tuple[Array, float]:
 
 
 @one_blas_thread
-def _rcond(M: Array) -> float:
+def reciprocal_condition(M: Array) -> float:
     """Smallest over largest eigenvalue after scaling to unit diagonal; 0 if some feature was never seen."""
     diagonal = np.diagonal(M)
     if not (diagonal > 0.0).all():
@@ -474,7 +478,7 @@ def _check_regularizers(regularizers: Any, dim: int) -> tuple[Array, Array]:
     logdets = np.zeros(len(V))
     for j, matrix in enumerate(V):
         symmetric = np.isfinite(matrix).all() and np.allclose(matrix, matrix.T, rtol=1e-12, atol=0.0)
-        if not symmetric or _rcond(matrix) < RCOND_OF_REGULARIZER:
+        if not symmetric or reciprocal_condition(matrix) < RCOND_OF_REGULARIZER:
             raise InvalidInput(
                 f"every regulariser must be symmetric positive definite, the one at position {j} is not."
             )
