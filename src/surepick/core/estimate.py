@@ -57,6 +57,7 @@ class LeastSquaresFit:
 
     @cached_property
     def A(self) -> Array:  # noqa: N802 - the letter of the notation
+        """Information (d, d)."""
         A = _alone(np.matmul, self._X.size * self._X.shape[1])(self._X.T * self._n, self._X)
         return _read_only(0.5 * (A + A.T))  # symmetric to the last bit
 
@@ -70,10 +71,12 @@ class LeastSquaresFit:
 
     @cached_property
     def A_inv(self) -> Array:  # noqa: N802 - the letter of the notation
+        """Its inverse."""
         return _read_only(_inverse_and_logdet(self.A)[0])
 
     @cached_property
     def theta(self) -> Array:
+        """The estimate (d,)."""
         A_inv, theta = self.A_inv, np.zeros(self._X.shape[1])
         # The second step adds up residuals, in which large rewards cancel; the third refines an A^-1 with few digits.
         for _ in range(3):
@@ -82,12 +85,14 @@ class LeastSquaresFit:
 
     @cached_property
     def residual_sum(self) -> float:
+        """Sum of the squared residuals."""
         within = self._q - self._s * self._s / self._n
         between = self._f + self._s / self._n - self._X @ self.theta
         return max(float(within.sum() + self._n @ (between * between)), 0.0)
 
     @cached_property
     def factor(self) -> Array:
+        """F (d, d) with F F' = A^-1."""
         L, scale = _equilibrated_cholesky(self.A)
         return _read_only(upper_inverse(L.T) / scale[:, None])
 

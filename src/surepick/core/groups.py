@@ -169,9 +169,11 @@ class GroupEffects(NamedTuple):
     level: IntArray
     counts: IntArray
     offsets: Array
-    """NaN where results do not tell the group from the arms measured in it."""
-    half_widths: Array
-    """In units of the standard deviation of one result, one standard error."""
+    """NaN where results do not tell the group from the arms measured in it, and for the only level of a factor."""
+    errors: Array
+    """Standard errors in units of the noise; inf where the offset is NaN."""
+    residual_sum: float
+    n_spare: int
 
 
 def group_effects(X: Array, rewards: Array, codes: IntArray) -> GroupEffects:
@@ -182,8 +184,8 @@ def group_effects(X: Array, rewards: Array, codes: IntArray) -> GroupEffects:
         rewards: (n,).
         codes: level (n, F) of each factor, by number.
     """
-    n_factors = codes.shape[1]
-    levels = [np.unique(codes[:, f]) for f in range(n_factors)]
+    levels = [np.unique(codes[:, f]) for f in range(codes.shape[1])]
+    counts = [len(each) for each in levels]
     Z, d = indicators(codes), X.shape[1]
     M = np.hstack([X, Z])
     size = np.sqrt((M * M).sum(axis=0))
@@ -191,24 +193,25 @@ def group_effects(X: Array, rewards: Array, codes: IntArray) -> GroupEffects:
     spread, axes = np.linalg.eigh((M / size).T @ (M / size))
     kept = spread > CONFOUNDED * max(float(spread[-1]), 0.0)
     root = (axes[:, kept] / np.sqrt(spread[kept])) / size[:, None]
-    level = float(rewards.mean()) if len(rewards) else 0.0
-    beta = root @ (root.T @ (M.T @ (rewards - level)))
-    # The contrast of a level with the mean of its factor: a row each, none of theta.
+    centred = rewards - rewards.mean()
+    beta = root @ (root.T @ (M.T @ centred))
+    # The contrast of a level with the mean of its factor: a row each, in the columns of Z.
     K = np.zeros((Z.shape[1], M.shape[1]))
-    start = 0
-    for each in levels:
-        here = slice(start, start + len(each))
-        K[here, d + start : d + start + len(each)] = np.eye(len(each)) - 1.0 / len(each)
-        start += len(each)
-    lost = (K * size) @ axes[:, ~kept]
-    is_known = (lost * lost).sum(axis=1) <= CONFOUNDED * ((K * size) ** 2).sum(axis=1)
-    error = np.sqrt(((K @ root) ** 2).sum(axis=1))
+    for start, n in zip(np.cumsum([0, *counts]), counts, strict=False):
+        K[start : start + n, d + start : d + start + n] = np.eye(n) - 1.0 / n
+    # In the columns that were brought to one size, a contrast is known if it has no part that was dropped.
+    scaled = K / size
+    lost = ((scaled @ axes[:, ~kept]) ** 2).sum(axis=1)
+    is_known = (lost <= CONFOUNDED * (scaled**2).sum(axis=1)) & (np.repeat(counts, counts) > 1)
+    left = centred - M @ beta
     return GroupEffects(
-        np.repeat(np.arange(n_factors), [len(each) for each in levels]),
+        np.repeat(np.arange(len(counts)), counts),
         np.concatenate([np.zeros(0, dtype=np.int64), *levels]).astype(np.int64),
         Z.sum(axis=0).astype(np.int64),
         np.where(is_known, K @ beta, np.nan),
-        np.where(is_known, error, np.inf),
+        np.where(is_known, np.sqrt(((K @ root) ** 2).sum(axis=1)), np.inf),
+        float(left @ left),
+        len(rewards) - int(kept.sum()),
     )
 
 

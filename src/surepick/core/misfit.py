@@ -302,19 +302,19 @@ class EffectWatch:
         """Log of the e-value for effects; by size, averaged."""
         return float(np.logaddexp.reduce(self._log_products)) - math.log(len(self._log_products))
 
-    def learn(self, X: Array, rewards: Array, codes: IntArray, effects: IntArray) -> None:
+    def learn(self, X: Array, rewards: Array, codes: IntArray, effects: Sequence[tuple[int, ...]]) -> None:
         """Take results that are not bet on; arguments as of `settle`."""
         self._merge(self._sorted(X, rewards, codes, effects))
 
     @one_blas_thread
-    def settle(self, X: Array, rewards: Array, codes: IntArray, effects: IntArray) -> None:
+    def settle(self, X: Array, rewards: Array, codes: IntArray, effects: Sequence[tuple[int, ...]]) -> None:
         """Take the results of a block, whose arms and labels were fixed before its first result; blocks in order.
 
         Args:
             X: rows (n, d).
             rewards: (n,).
             codes: levels (n, F) of the factors whose offsets are allowed for; F may be 0.
-            effects: numbers (n, k) of the effects in each result, 0 and above.
+            effects: numbers of the effects in each of the n results, 0 and above.
         """
         block = self._sorted(X, rewards, codes, effects)
         codes, S = self._columns(block)
@@ -326,17 +326,26 @@ class EffectWatch:
             self._log_products += np.where(np.isfinite(log_E), log_E, 0.0)  # overflow returns the stake
         self._merge(block)
 
-    def _sorted(self, X: Array, rewards: Array, codes: IntArray, effects: IntArray) -> ArmMeans:
+    def _sorted(self, X: Array, rewards: Array, codes: IntArray, effects: Sequence[tuple[int, ...]]) -> ArmMeans:
         """Return the means of cells: equal rows, levels and effects."""
         numbers = []
-        for x, levels, own in zip(X, codes.tolist(), effects.tolist(), strict=True):
-            key = x.tobytes(), tuple(levels), tuple(own)
+        for x, levels, own in zip(X, map(tuple, codes.tolist()), effects, strict=True):
+            key = x.tobytes(), levels, own
             if key not in self._cells:
                 self._cells[key] = len(self._cells)
-                self._codes.append(tuple(levels))
-                self._effects.append(tuple(own))
+                self._codes.append(levels)
+                self._effects.append(own)
             numbers.append(self._cells[key])
         return ArmMeans.of(np.array(numbers, dtype=np.int64), X, rewards)
+
+    @property
+    def cells(self) -> tuple[ArmMeans, list[tuple[int, ...]]]:
+        """The means of all cells so far, with rows b, and the effects in each."""
+        past = self._past
+        assert past is not None
+        rows = np.hstack([past.X, indicators(self._columns(past)[0])])
+        effects = [self._effects[cell] for cell in past.arms]
+        return ArmMeans(past.arms, rows, past.counts, past.means, past.squares), effects
 
     def _merge(self, block: ArmMeans) -> None:
         self._past = block if self._past is None else self._past.merged(block)

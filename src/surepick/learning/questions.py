@@ -101,7 +101,8 @@ def question_about(learner: Learner, arm: int, value: float, others: Callable[[]
         others: returns all other values that count, of any arm.
     """
     model, estimate = learner.noise_model, learner.estimate
-    if model.is_binary or estimate.n_pulls <= FEWEST:
+    # A value beside an offset of its group has no prediction yet.
+    if model.is_binary or estimate.n_pulls <= FEWEST or learner.spec.groups == "offset":
         return None
     unit = 1.0 if model.stds is None else float(model.stds[arm])
     found = _question(estimate, learner.state.row(arm), value, unit, others)
