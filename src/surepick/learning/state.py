@@ -184,7 +184,7 @@ class LearnerState:
         while len(asks) < n:
             if not ledger.n_planned:
                 if self.needs_plan:
-                    self.open(self.propose_plan(draws=False))
+                    self.open(self.propose_plan(draws=False, ends=(n - len(asks), n) if group else None))
                 if self.is_spent and not self.checks:
                     break
             n_before = ledger.n_asked
@@ -260,12 +260,15 @@ class LearnerState:
         return self.plans.budget_left(self.ledger.outstanding)
 
     @one_blas_thread
-    def propose_plan(self, *, draws: bool = True) -> Plan:
-        """Return the plan of the next block, which `open` then adopts; all its arms are drawn now if `draws`."""
+    def propose_plan(self, *, draws: bool = True, ends: tuple[int, int] | None = None) -> Plan:
+        """Return the plan of the next block, which `open` then adopts; all its arms are drawn now if `draws`.
+
+        `ends`: as for `Plans.propose`.
+        """
         settled = self.settled
         if not self.ledger.n_opened:
             settled.look_back()
-        return self.plans.propose(settled.context(self.ledger.outstanding), self.ledger.n_asked, draws=draws)
+        return self.plans.propose(settled.context(self.ledger.outstanding), self.ledger.n_asked, draws=draws, ends=ends)
 
     def open(self, plan: Plan, *, checks: bool = False) -> None:
         """Begin a block by a plan.
