@@ -184,7 +184,7 @@ class LeastSquares:
         # diagonal has gained, and its largest is at most d: mostly that says enough.
         if rcond > 0.0 and rcond * float((before / diagonal).min()) >= self._dim * RCOND:
             return True
-        self._last_look = reciprocal_condition(self._fit.A), diagonal
+        self._last_look = _rcond(self._fit.A), diagonal
         return self._last_look[0] >= RCOND
 
     @property
@@ -463,7 +463,7 @@ def _inverse_and_logdet(M: Array) -> tuple[Array, float]:
 
 
 @one_blas_thread
-def reciprocal_condition(M: Array) -> float:
+def _rcond(M: Array) -> float:
     """Smallest over largest eigenvalue after scaling to unit diagonal; 0 if some feature was never seen."""
     diagonal = np.diagonal(M)
     if not (diagonal > 0.0).all():
@@ -483,7 +483,7 @@ def _check_regularizers(regularizers: Any, dim: int) -> tuple[Array, Array]:
     logdets = np.zeros(len(V))
     for j, matrix in enumerate(V):
         symmetric = np.isfinite(matrix).all() and np.allclose(matrix, matrix.T, rtol=1e-12, atol=0.0)
-        if not symmetric or reciprocal_condition(matrix) < RCOND_OF_REGULARIZER:
+        if not symmetric or _rcond(matrix) < RCOND_OF_REGULARIZER:
             raise InvalidInput(
                 f"every regulariser must be symmetric positive definite, the one at position {j} is not."
             )

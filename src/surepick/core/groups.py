@@ -18,7 +18,7 @@ from typing import NamedTuple, final
 
 import numpy as np
 
-from surepick.core.estimate import RCOND, LeastSquares, LeastSquaresFit, reciprocal_condition
+from surepick.core.estimate import LeastSquares, LeastSquaresFit
 from surepick.types import Array, IntArray
 
 # Singular values below this share of the size of an indicator are rounding: the factor says nothing new.
@@ -148,7 +148,9 @@ class OffsetLeastSquares(LeastSquares):
         return self.n_pulls - fit.rank - self.dim + (1 if self._keeps_level else 0)
 
     def _is_regular(self) -> bool:
-        return reciprocal_condition(self._fit.A) >= RCOND
+        # The level of all results may move A in any way, so that an earlier look says nothing.
+        self._last_look = 0.0, np.ones(self.dim)
+        return super()._is_regular()
 
     def update_in(self, x: Array, reward: float, arm: int | None, codes: tuple[int, ...]) -> None:
         """Add one pull of a group, whose levels have these numbers."""

@@ -72,6 +72,8 @@ class Option:
     """Returns the value as it is used; raises `InvalidInput`."""
     in_identity: Literal["always", "if set", "never"] = "never"
     """Whether the identity of a learner says it."""
+    in_log: Literal["always", "if set"] = "always"
+    """Whether the first event of a study has it also at its default; options that came later are left out then."""
     in_plan: bool = False
     """Whether `plan` takes it. Simulated runs of a plan get it; the forecast is one for its default unless
     `planning.plan` reads it."""
@@ -241,7 +243,7 @@ class Spec:
         "that.",
         partial(_one_of, "groups", get_args(Groups)),
         in_identity="if set",
-        in_plan=False,
+        in_log="if set",
     )
     own: Mapping[str, Any] = field(default_factory=dict)
 

@@ -60,6 +60,7 @@ class LearnerState:
         self._allows_delays = rule.needs_fixed_blocks or rule.is_fixed_design
         # A rule that reads the sampler's plans must see every result before the sampler moves on.
         self._is_eager = not rule.takes_corrections
+        self._needs_labels = setting.task.groups == "offset"
         self._rows: dict[int, Array] = {}
         self.start: Start | None = None
         """The evidence that the rule starts from; None: none."""
@@ -139,6 +140,11 @@ class LearnerState:
         ledger, n = self.ledger, ResultNumber(len(self.results))
         if answered is not None and ledger.has_labels:
             group = ledger.label_of(answered, group)
+            if not group and self._needs_labels:
+                raise InvalidInput(
+                    'groups="offset" needs the group of every measurement, such as group="day 3", got a result without '
+                    "one; say where and when it was measured, with the ask or with the result."
+                )
         if group:
             self.log.append(("tell", self._arms.key_of(arm), value, ask, group))
             self.labels[n] = group
