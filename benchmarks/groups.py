@@ -26,7 +26,7 @@ SEED = 3200
 RESULTS = Path(__file__).parent / "results" / "groups.json"
 FACTORS = np.array(list(itertools.product([-1.0, 1.0], repeat=4)))
 INSTANCES: Mapping[str, tuple[Array, Array]] = {
-    "basis5": (np.eye(5), np.array([1.0, 0.75, 0.5, 0.25, 0.0])),
+    "basis5": (np.eye(5), np.array([1.0, 0.7, 0.6, 0.5, 0.4])),
     "2^4": (np.c_[np.ones(16), FACTORS], np.array([0.0, 0.12, 0.12, 0.12, 0.12])),
 }
 OFFSET_SD = 2.0

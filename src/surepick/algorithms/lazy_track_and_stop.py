@@ -155,6 +155,8 @@ class LazyTrackAndStop(Options):
         """Refuse candidates whose differences are no differences of arms, where groups have offsets."""
         if task.groups != "offset" or task.candidates is task.arms or not task.candidates.is_local:
             return None
+        if not task.arms.is_enumerable or task.rows.stds is not None:
+            return None  # the rule has no proof, and says so
         X, Z = (rows.gather(range(rows.n_arms)) for rows in (task.rows, task.rivals))
         basis, apart = span_of_differences(X), Z - Z[0]
         if np.abs(apart - apart @ basis @ basis.T).max() <= OUTSIDE * np.abs(apart).max():

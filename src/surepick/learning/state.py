@@ -140,11 +140,11 @@ class LearnerState:
         ledger, n = self.ledger, ResultNumber(len(self.results))
         if answered is not None and ledger.has_labels:
             group = ledger.label_of(answered, group)
-            if not group and self._needs_labels:
-                raise InvalidInput(
-                    'groups="offset" needs the group of every measurement, such as group="day 3", got a result without '
-                    "one; say where and when it was measured, with the ask or with the result."
-                )
+        if self._needs_labels and not group and answered is not None:
+            raise InvalidInput(
+                'groups="offset" needs the group of every measurement, such as group="day 3", got a result without '
+                "one; say where and when it was measured, with the ask or with the result."
+            )
         if group:
             self.log.append(("tell", self._arms.key_of(arm), value, ask, group))
             self.labels[n] = group
