@@ -7,7 +7,7 @@ benchmarks/results/groups.json.
 import itertools
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -59,7 +59,7 @@ def pulls(n_runs: int = 200) -> list[dict[str, Any]]:
     print(f"\ngroups with offsets N(0, {OFFSET_SD:g}^2), noise 1, delta = 0.05, {n_runs} runs, seeds 0 to {n_runs - 1}")
     print(f"{'':10s}{'noise':>9s}{'size':>6s}{'way':>12s}{'pulls':>16s}{'ratio':>14s}{'wrong':>7s}")
     rows: list[dict[str, Any]] = []
-    for instance, noise_std in itertools.product(INSTANCES, (1.0, None)):
+    for noise_std, instance in itertools.product((1.0, None), INSTANCES):
         plain = np.array([run(instance, "no offsets", 1, seed, noise_std)[0] for seed in range(n_runs)])
         cases: list[tuple[Way, int]] = [("no offsets", 1), ("pairs", 4), ("pairs", 12), ("ignored", 12)]
         for way, size in cases:
@@ -68,6 +68,7 @@ def pulls(n_runs: int = 200) -> list[dict[str, Any]]:
             n_pulls = np.array([one for one, _ in found])
             row = _row(instance, noise_std, way, size, n_pulls, plain, sum(is_wrong for _, is_wrong in found))
             rows.append(row)
+            _keep("pulls", rows)
             known = "known" if noise_std else "learnt"
             said = f"{row['mean']:.0f} +-{row['se']:.0f}", f"{row['ratio']:.2f} +-{row['ratio_se']:.2f}"
             print(
@@ -176,6 +177,7 @@ def gate(n_paths: int = 4000) -> list[dict[str, Any]]:
         share = float(np.mean(found))
         se = (share * (1.0 - share) / n_paths) ** 0.5
         rows.append({"case": case, "size": size, "noise_std": noise_std, "paths": n_paths, "rejected": share, "se": se})
+        _keep("gate", rows)
         known = "known" if noise_std else "learnt"
         print(
             f"{case:18s}{size:4d}{known:>9s}{share:8.3f} +-{se:.3f}{'  broken' if case in BROKEN else ''}", flush=True
@@ -183,15 +185,23 @@ def gate(n_paths: int = 4000) -> list[dict[str, Any]]:
     return rows
 
 
-def main(*parts: str) -> None:
-    """Run all parts, or some, and write their numbers."""
+def _keep(name: str, rows: list[dict[str, Any]]) -> None:
+    """Write the numbers of a part, those of others stay."""
     known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    n = [int(part) for part in parts if part.isdecimal()]
-    for name, part in (("gate", gate), ("pulls", pulls)):
-        if name in parts or not [one for one in parts if not one.isdecimal()]:
-            known[name] = part(*n)
-    RESULTS.write_text(json.dumps(known, indent=1) + "\n")
+    RESULTS.write_text(json.dumps({**known, name: rows}, indent=1) + "\n")
+
+
+PARTS: Mapping[str, Callable[..., object]] = {"pulls": pulls, "gate": gate}
+
+
+def main() -> None:
+    """Run all parts."""
+    for part in PARTS.values():
+        part()
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if sys.argv[1:2]:
+        PARTS[sys.argv[1]](*map(int, sys.argv[2:3]))
+    else:
+        main()

@@ -201,3 +201,23 @@ def test_an_arm_that_does_not_fit_is_found_beside_offsets() -> None:
         result = learner.result()
         assert result.model_check == expected
         assert ("Fits worst beside the offsets of the groups: arm " in result.misfit) is (expected == "contradicted")
+
+
+@pytest.mark.parametrize("groups", ["watch", "offset"])
+def test_a_look_changes_no_bit(groups: str) -> None:
+    """A learner that is read after every result, and one that is read at the end, agree to the last bit."""
+    read, unread = (_learner(groups=groups, noise_std=1.0) for _ in range(2))
+    rng = np.random.default_rng(6)
+    for turn in range(24):
+        group = None if groups == "watch" and turn < 8 else {"bench": "CBA"[turn % 3], "day": turn // 3}
+        arms = read.next_arms(5, group=group)
+        assert unread.next_arms(5, group=group) == arms
+        for arm in arms:
+            value = float(MEANS[arm] + 0.4 * (turn % 3) + rng.standard_normal())
+            read.tell(arm, value)
+            unread.tell(arm, value)
+            assert read.snapshot.groups is not None
+    one, other = read.state.settled.model, unread.state.settled.model
+    assert one._log_evidence == other._log_evidence  # noqa: SLF001
+    assert read.decision == unread.decision
+    np.testing.assert_array_equal(read.theta, unread.theta)

@@ -139,12 +139,11 @@ class Model:
         """
         if not self._is_watched:
             return
-        if not self._has_offsets:
-            self._watch.settle(arms, X, rewards)
-        else:
-            self._watch.learn(arms, X, rewards)
-        if groups is not None:
-            self._effects_of(groups).settle(X, rewards, *self._columns(arms, groups))
+        # Before the first watch bets on the block: evidence that is divided holds results of earlier blocks alone.
+        effects = None if groups is None else self._effects_now()
+        (self._watch.learn if self._has_offsets else self._watch.settle)(arms, X, rewards)
+        if effects is not None and groups is not None:
+            effects.settle(X, rewards, *self._columns(arms, groups))
         self._log_peak = max(self._log_peak, self._log_evidence)
         self._n_settled += 1
         if self._shape is None:
@@ -164,9 +163,9 @@ class Model:
         if self._is_watched:
             self._watch.learn(arms, X, rewards)
             if groups is not None:
-                self._effects_of(groups).learn(X, rewards, *self._columns(arms, groups))
+                self._effects_now().learn(X, rewards, *self._columns(arms, groups))
 
-    def _effects_of(self, groups: IntArray) -> EffectWatch:
+    def _effects_now(self) -> EffectWatch:
         """Return the watch on effects, which begins with the first label and takes half of the evidence so far."""
         if self._effects is None:
             taus = self._watch.taus if self._has_offsets else BENCH_TAUS

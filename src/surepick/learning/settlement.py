@@ -148,12 +148,13 @@ class Settlement:
             return OffsetLeastSquares(self._white.dim, has_constant=self.model.has_constant)
         return LeastSquares(self._white.dim, regularizers)
 
-    def _groups(self, numbers: Iterable[int]) -> IntArray | None:
-        """Return the groups (n, F) of results by their numbers; None if no result has a label."""
+    def _groups(self, labels: Sequence[GroupLabel]) -> IntArray | None:
+        """Return the groups (n, F) of results with these labels; None if none has one and groups have no offsets."""
+        return self._codes.matrix(labels) if self._has_offsets or any(labels) else None
+
+    def _labels(self, numbers: Iterable[int]) -> list[GroupLabel]:
         labels = self._books.labels
-        if not (self._has_offsets or labels):
-            return None
-        return self._codes.matrix([labels.get(ResultNumber(number), ()) for number in numbers])
+        return [labels.get(ResultNumber(number), ()) for number in numbers]
 
     def advance(self, n: int) -> None:
         """Settle the first n results."""
@@ -197,6 +198,8 @@ class Settlement:
             self.estimate.update_in(self._books.row(told.arm), reward, told.arm, self._codes.of(told.group))
         else:
             self.estimate.update(self._books.row(told.arm), reward, told.arm)
+            if told.group:
+                self._codes.of(told.group)  # levels are numbered in the order of results, whoever looks and when
         if not told.is_asked:
             self.is_own = self.is_own and self.stopped
         if not told.has_block:
@@ -231,7 +234,7 @@ class Settlement:
         if n_due:
             _, numbers, arms, rewards = zip(*behind[:n_due], strict=True)
             estimate = estimate.snapshot()
-            _add(estimate, self._features(arms), np.array(rewards), self._groups(numbers), arms)
+            _add(estimate, self._features(arms), np.array(rewards), self._groups(self._labels(numbers)), arms)
         self._prefix = estimate, behind[n_due:], len(self._told)  # in one step: a look may be interrupted
         return estimate
 
@@ -313,8 +316,9 @@ class Settlement:
         if not self._books.labels or not self._told:
             return ()
         _, numbers, arms, rewards = zip(*self._told, strict=True)
-        groups = self._groups(numbers)
-        assert groups is not None
+        groups = self._groups(self._labels(numbers))
+        if groups is None:
+            return ()  # all results with a label are void
         pulls = np.array(arms), self._features(arms), np.array(rewards)
         return self.model.group_table(*pulls, self._codes, groups, reach)
 
@@ -331,7 +335,7 @@ class Settlement:
         self._learn_before(planned)
         groups = None
         if self._has_offsets or self._books.labels:
-            groups = self._codes.matrix(planned.labels(self.values, self._books.labels))
+            groups = self._groups(planned.labels(self.values, self._books.labels))
         # A length that may depend on the block's own results allows no bet, the watch's neither. And rounding moves the
         # means of coarse readings: that is no misfit, and bets allow for it already.
         is_judged = not (planned.is_cut or self._coarseness(self._past))
@@ -357,7 +361,7 @@ class Settlement:
             listed, values, numbers = zip(*told, strict=True)
             arms, rewards = np.array(listed), np.array(values)
             X = self._features(listed)
-            groups = self._groups(numbers)
+            groups = self._groups(self._labels(numbers))
             _add(self._past, X, rewards, groups)
             self.model.learn(arms, X, rewards, groups)
             if self.levels is not None:
@@ -368,7 +372,7 @@ class Settlement:
         told = [one for one in self._told if one[0] < n_places]
         places, numbers, arms, values = zip(*told, strict=True)
         X, rewards = self._features(arms), np.array(values)
-        groups = self._groups(numbers) if self._has_offsets else None
+        groups = self._groups(self._labels(numbers)) if self._has_offsets else None
         if groups is None:
             return Pulls(places, numbers, arms, X, rewards, np.zeros(len(rewards)))
         offsets, level = Offsets(groups), self.model.has_constant
