@@ -47,7 +47,7 @@ class GroupEffect:
     """A sentence about the group; empty if there is nothing to say."""
 
 
-def group_label(value: Any, *, item: Any = None, worker: str | None = None) -> GroupLabel:
+def group_label(value: Any = None, *, item: Any = None, worker: str | None = None) -> GroupLabel:
     """Return the label that a user gave.
 
     Args:
@@ -84,7 +84,7 @@ def _pairs(value: Any) -> list[tuple[Any, Any]]:
 def _level(value: Any) -> str:
     """Return a level as a text: 3, 3.0 and "3" are one level, and a date is written as 2026-11-18."""
     if isinstance(value, date):
-        return value.isoformat()
+        return value.isoformat().removesuffix("T00:00:00")
     if isinstance(value, float) and math.isfinite(value):  # numpy's are floats too
         return f"{value:.12g}"
     try:
@@ -110,6 +110,11 @@ def label_text(label: GroupLabel) -> str:
     return ", ".join(level if factor == FACTOR else f"{factor} {level}" for factor, level in label)
 
 
+def written_label(label: GroupLabel) -> dict[str, dict[str, str]]:
+    """Return the field of an event or a request that has a label; none if the label is empty."""
+    return {"group": dict(label)} if label else {}
+
+
 def check_fixed(what: str, asked: GroupLabel, told: GroupLabel) -> GroupLabel:
     """Return the label of a result: that of its ask, or the one told with the result if the ask has none.
 
@@ -127,3 +132,12 @@ def check_fixed(what: str, asked: GroupLabel, told: GroupLabel) -> GroupLabel:
             f"with none, got {label_text(told)!r}; give the ask up by `fail` if it was measured elsewhere."
         )
     return told
+
+
+def refuse_relabelling(group: Any) -> None:
+    """Refuse another label for a result whose value is known."""
+    if group is not None:
+        raise InvalidInput(
+            f"`correct` changes a value and never a label, got group={reprlib.repr(group)}: a label that is chosen "
+            "after a look at the value has no proof. Void the measurement, giving the wrong label as the reason."
+        )

@@ -275,7 +275,7 @@ class _Session:
             raise
         except Exception as error:
             raise self._blamed(error, "`pull` must return a number but raised", arm, "for") from error
-        value, group = _with_group(self._untold[1])
+        value, group = with_group(self._untold[1])
         try:
             label = group_label(group)
         except InvalidInput as error:
@@ -334,7 +334,7 @@ class _Session:
         if not self._is_outside:
             self._learner.replay(log)
         if self._untold is not None:
-            arm, (value, group) = self._untold[0], _with_group(self._untold[1])
+            arm, (value, group) = self._untold[0], with_group(self._untold[1])
             if log[-1][:3] != ("tell", _key(arm), value):
                 with suppress(InvalidInput):  # what `pull` returned was no reward
                     self._learner.tell(arm, value, group=group)
@@ -399,7 +399,7 @@ def contradiction(learner: Learner, *, is_end: bool) -> tuple[type[Warning], str
     return None
 
 
-def _with_group(answer: Any) -> tuple[Any, Any]:
+def with_group(answer: Any) -> tuple[Any, Any]:
     """Return what a function measured: the reward, and the group, None if it returned the reward alone."""
     return answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)
 

@@ -27,7 +27,7 @@ from surepick.errors import InvalidInput
 from surepick.learning import events
 from surepick.learning.blocks import Plans
 from surepick.learning.events import Entry, Event, History, check_start, entry_of, event_of, n_earlier
-from surepick.learning.groups import group_label
+from surepick.learning.groups import group_label, refuse_relabelling
 from surepick.learning.reader import Reader
 from surepick.learning.result import Result, result_of
 from surepick.learning.settlement import Setting, Settlement
@@ -245,11 +245,13 @@ class Learner:
         """
         self.state.change(events.Voided(n, reason))
 
-    def correct(self, n: int, value: float, *, reason: str = "") -> None:
+    def correct(self, n: int, value: float, *, reason: str = "", group: None = None) -> None:
         """Replace the value of a result, under the condition of `void`; the last correction counts.
 
-        The wrong value may have any cause: it has only steered which arms were measured next.
+        The wrong value may have any cause: it has only steered which arms were measured next. A label stays as it is:
+        `group` is refused.
         """
+        refuse_relabelling(group)
         self.state.change(events.Corrected(n, value, reason))
 
     def restore(self, n: int, *, reason: str = "") -> None:
