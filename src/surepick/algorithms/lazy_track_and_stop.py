@@ -33,6 +33,7 @@ from surepick.core.design.solve import optimal_design, separating_design
 from surepick.core.linalg import one_blas_thread
 from surepick.errors import InvalidInput
 from surepick.sampling.base import Sampler, SamplerContext
+from surepick.sampling.pairs import InPairs, Pairs, PairSampler, span_of_differences
 from surepick.sampling.schedules import Geometric, Schedule, schedule_for
 from surepick.sampling.tracking import EigenvalueFloor, ExplorationSet, Tracker, Tracking, check_share, exploration_set
 from surepick.stopping import as_rule
@@ -63,6 +64,8 @@ FULL_SHARE = 200
 # pairs miss changes. Blocks grow by SETS_RATIO, a share SETS_G_MIX of the G-optimal design stays, the first block has
 # FIRST_BLOCK pulls per feature. A pair that misses less evidence than LEAST_REST counts as if it missed so much.
 SETS_RATIO, SETS_G_MIX, FIRST_BLOCK, LEAST_REST = 1.06, 0.1, 4, 0.3
+# Share of a difference between candidates that may lie outside the differences of arms: rounding.
+OUTSIDE = 1e-8
 
 # Numbers up to which the candidates still alive are copied out: 80 MB, and as many while they are mapped.
 COPIED = 10_000_000
@@ -115,9 +118,12 @@ class LazyTrackAndStop(Options):
             raise InvalidInput(
                 f"`design` is for sets of vectors such as the unit sphere, got {self.design!r}; drop it."
             )
-        arms, is_paper = task.rows, self.is_paper
+        # Where groups read high or low, pairs of arms take the place of arms.
+        pairs = Pairs.of(task) if task.groups == "offset" else None
+        measured = task if pairs is None else pairs.task
+        arms, is_paper = measured.rows, self.is_paper
         chosen = exploration_set(
-            arms, self.exploration_set or ("random" if is_paper else "pivoted"), task.spanning, task.seed
+            arms, self.exploration_set or ("random" if is_paper else "pivoted"), measured.spanning, task.seed
         )
         can_bet = task.candidates.is_local and not (task.m > 1 and task.epsilon > 0.0)
         usual = "betting" if can_bet else "evidence"
@@ -136,11 +142,12 @@ class LazyTrackAndStop(Options):
         elif schedule is None and has_sets:
             schedule = Geometric(SETS_RATIO)
         usual_g_mix = 0.0 if is_paper else SETS_G_MIX if has_sets else rule.usual_g_mix
+        times, least = schedule_for(rule, schedule), rule.min_block(task)
         sampler = LazySampler(
             # Other rules assume the noise that the bounds allow, the same for all arms.
-            task=task if rule.pays_real_variances else replace(task, reward_range=None),
+            task=measured if rule.pays_real_variances else replace(measured, reward_range=None),
             tracker=Tracker(self.tracking),
-            schedule=schedule_for(rule, schedule),
+            schedule=times if pairs is None else InPairs(times),
             floor=EigenvalueFloor(
                 arms.arms if is_paper else arms,
                 chosen,
@@ -148,11 +155,26 @@ class LazyTrackAndStop(Options):
             ),
             g_mix=check_share(usual_g_mix if self.g_mix is None else self.g_mix),
             is_mix_decaying=self.g_mix is None and rule.has_determinant_price,
-            least=rule.min_block(task),
+            least=least if pairs is None else math.ceil(least / 2),
             lazy=LAZY if self.schedule is None and not (is_paper or has_sets) else 1.0,
             first=FIRST_BLOCK if has_sets else 2,
         )
-        return sampler, rule
+        return sampler if pairs is None else PairSampler(sampler, pairs), rule
+
+    def unsupported(self, task: Task) -> str | None:
+        """Refuse candidates whose differences are no differences of arms, where groups have offsets."""
+        if task.groups != "offset" or task.candidates is task.arms or not task.candidates.is_local:
+            return None
+        if not task.arms.is_enumerable or task.rows.stds is not None:
+            return None  # the rule has no proof, and says so
+        X, Z = (rows.gather(range(rows.n_arms)) for rows in (task.rows, task.rivals))
+        basis, apart = span_of_differences(X), Z - Z[0]
+        if np.abs(apart - apart @ basis @ basis.T).max() <= OUTSIDE * np.abs(apart).max():
+            return None
+        return (
+            'groups="offset" compares candidates by differences of arms, and these do not span the differences of the '
+            'candidates; add arms, or use groups="watch".'
+        )
 
     def _rounds(self, task: Task) -> Rounds:
         """Return the algorithm for a set of vectors; refuse options that have no meaning there."""

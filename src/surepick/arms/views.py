@@ -353,6 +353,8 @@ class Task:
     """Whether only rules that bet on blocks have a proof for the noise."""
     model: str = "linear"
     """Or "unstructured": every arm has a mean of its own."""
+    groups: str = "watch"
+    """Or "offset": every group of measurements, a day or a bench, may read high or low."""
 
     @property
     def noise_std(self) -> float:

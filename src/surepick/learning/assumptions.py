@@ -100,7 +100,8 @@ def _mean(result: "Result") -> str:
         return (
             f"the mean reward of every arm is within {result.allowed_misfit:g} of one that is linear in the features,"
         )
-    return "the mean reward is linear in the features"
+    beside = ", beside an offset of every group of measurements," if result.has_offsets else ""
+    return f"the mean reward is linear in the features{beside}"
 
 
 def _noise(result: "Result", *, seen: bool) -> str:

@@ -378,15 +378,27 @@ class Plans:
         self.differs = False
         """Whether the last plan that was checked is another than the own one."""
         self._costs, self._budget, self._least = costs, budget, rule.min_block(task)
+        self._has_offsets = task.groups == "offset"
         self._spent = 0.0  # cost of all asks so far
         self._left: deque[int] = deque()
         # Pulls when the last two blocks opened, and how the designs before wanted them apportioned.
         self._wanted: deque[tuple[int, Mapping[int, float]]] = deque(maxlen=2)
 
-    def propose(self, context: SamplerContext, first: int, *, draws: bool) -> Plan:
-        """Plan the next block, and draw all its arms if that is wanted or there is a budget."""
+    def propose(self, context: SamplerContext, first: int, *, draws: bool, ends: tuple[int, int] | None = None) -> Plan:
+        """Plan the next block, and draw all its arms if that is wanted or there is a budget.
+
+        Args:
+            context: what the sampler may see.
+            first: number of its first ask.
+            draws: whether to draw all arms.
+            ends: how many asks the present group has left, and how many a group has, if blocks end with groups: the
+                block then compares whole groups.
+        """
         self.is_proposing = True
         length, arms, is_last = self._look(context), list[int](), False
+        if ends is not None and self._has_offsets:
+            left, size = ends
+            length = left + max(0, math.ceil((length - left) / size)) * size
         if self._budget is not None:
             arms, is_last = self._within_budget(length, self._budget - self._spent)
             length = len(arms)
@@ -415,8 +427,9 @@ class Plans:
         if checks:
             assert followed.context is not None
             length, own = self._look(followed.context), tuple([self.sampler.next() for _ in plan.arms])
-            # A budget cuts blocks short, or lengthens the last.
-            self.differs = own != plan.arms or (self._budget is None and length != plan.length)
+            # A budget cuts blocks short, or lengthens the last. Groups lengthen any.
+            has_own_length = self._budget is None and not self._has_offsets
+            self.differs = own != plan.arms or (has_own_length and length != plan.length)
             return
         self._behind.append(followed)
         if catches_up:

@@ -98,6 +98,7 @@ class Learner:
             noise=noise.name,
             needs_bets=noise.needs_bets,
             model=spec.model,
+            groups=spec.groups,
         )
         self._begin()
 

@@ -73,7 +73,7 @@ def fit_of(
     if noise.std is not None and noise.reward_range is None:
         return Fit(estimate.theta, estimate.A_inv.copy(), noise.std**2, math.inf)
     # Bounds on rewards say little about their scatter, so it is learnt.
-    nu = estimate.n_pulls - estimate.dim
+    nu = estimate.n_spare
     if nu < 1 or not estimate.residual_sum > 0.0:
         return None
     return Fit(estimate.theta, estimate.A_inv.copy(), estimate.residual_sum / nu, nu)

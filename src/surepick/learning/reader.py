@@ -308,10 +308,12 @@ class Reader:
         """The noise scale for intervals: as given; None if one level is learnt; inf where no interval is proved.
 
         No interval is proved with many levels or an unknown law, noise that does not look normal, an allowed misfit,
-        arms that may have been chosen after a look at results that would count here, or too few results.
+        offsets of groups, arms that may have been chosen after a look at results that would count here, or too few
+        results.
         """
         learner = self._learner
         has_none = learner.noise != "same" or learner.misfit > 0.0 or learner.state.is_guided or self.noise_doubt != ""
+        has_none = has_none or learner.spec.groups == "offset"
         return math.inf if has_none or not self._known.prefix().has_theta else learner.noise_std
 
     @property
@@ -439,6 +441,7 @@ class Reader:
             repeated=self.repeats,
             noise_doubt=self.noise_doubt,
             n_residuals=known.model.n_residuals,
+            groups=known.groups(t_factor),
             arm_set="" if learner.candidates.is_enumerable else learner.candidates.description,
             exact=decision.exact,
         )
@@ -471,6 +474,7 @@ def given_of(learner: "Learner") -> dict[str, Any]:
         "noise": learner.noise,
         "model": learner.model,
         "allowed_misfit": learner.misfit,
+        "has_offsets": learner.spec.groups == "offset",
         "earlier": learner.earlier if learner.state.start is None else "kept",
         "reward_range": learner.reward_range,
         "algorithm": learner.algorithm,

@@ -135,6 +135,8 @@ class Snapshot:
     arm_set: str = ""
     exact: bool = True
     path: tuple[tuple[int, float, float], ...] = field(repr=False, default=())
+    has_offsets: bool = False
+    """Whether offsets of groups were regressed out (`groups="offset"`)."""
     groups: tuple[GroupEffect, ...] = field(repr=False, default=())
     """How far days, benches or plates stand apart, if measurements have labels: estimates that decide nothing."""
     rival: Any = None

@@ -33,6 +33,7 @@ NoiseName = Literal["same", "per-arm", "symmetric"]
 """What `noise=` may be beside a `NoiseModel`: the table of models with a name, which `noise_models.NAMED` follows."""
 ModelName = Literal["linear", "unstructured"]
 Earlier = Literal["guidance", "evidence"]
+Groups = Literal["watch", "offset"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -52,6 +53,7 @@ class TaskOptions(TypedDict, total=False):
     budget: float | None
     seed: int
     earlier: Earlier
+    groups: Groups
     # Options that all algorithms share. Give others to the algorithm: `Rage(constants="printed")`.
     variant: "Variant"
     stopping: "Stopping | None"
@@ -70,6 +72,8 @@ class Option:
     """Returns the value as it is used; raises `InvalidInput`."""
     in_identity: Literal["always", "if set", "never"] = "never"
     """Whether the identity of a learner says it."""
+    in_log: Literal["always", "if set"] = "always"
+    """Whether the first event of a study has it also at its default; options that came later are left out then."""
     in_plan: bool = False
     """Whether `plan` takes it. Simulated runs of a plan get it; the forecast is one for its default unless
     `planning.plan` reads it."""
@@ -145,6 +149,11 @@ class Spec:
             these results was seen; each arm was chosen from results before it; none is left out; in the order of
             measuring (docs/guarantee.md, Theorem 6). The betting rule then starts its bets from their evidence, if all
             arms take turns in them (sorted by arm they save little).
+        groups: what follows from the labels of measurements, such as the day or the bench. "watch" (default): labels
+            are recorded, and a bench that reads high is named and contradicts the model. "offset": every day, bench or
+            plate may read high or low by an amount of its own. Offsets are regressed out of every block, so no answer
+            depends on them, and arms are measured in pairs. Every measurement needs its label then, known before its
+            value. For the betting rule; the result has no intervals (docs/groups.md).
         own: options of the algorithm, where it is given by name.
     """
 
@@ -227,6 +236,15 @@ class Spec:
         "each arm was chosen from results before it, none is left out, and they are in the order of measuring.",
         partial(_one_of, "earlier", ("evidence", "guidance")),
     )
+    groups: Groups = _declared(
+        "watch",
+        "What follows from the labels of measurements, such as the day or the bench. watch (default): a bench that "
+        "reads high is named. offset: days, benches and plates may read high or low, and the answer does not depend on "
+        "that.",
+        partial(_one_of, "groups", get_args(Groups)),
+        in_identity="if set",
+        in_log="if set",
+    )
     own: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -243,6 +261,13 @@ class Spec:
         model = spec.noise_model
         if model.is_repeated and spec.budget is not None:
             raise InvalidInput(f'`budget` is not supported with noise="{model.name}"; leave it out.')
+        if spec.groups == "offset" and spec.earlier == "evidence":
+            raise InvalidInput('earlier="evidence" has no proof beside groups="offset"; use earlier="guidance".')
+        if spec.groups == "offset" and model.bet is not None:
+            raise InvalidInput(
+                f'groups="offset" has no proof beside noise="{model.name}", which has bets of its own; use '
+                'groups="watch".'
+            )
         return spec
 
     @cached_property

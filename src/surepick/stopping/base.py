@@ -156,6 +156,8 @@ class Rule(ABC):
     takes_unequal_noise: ClassVar[bool] = False
     """Whether the rule works without `noise_std` where arms differ in noise, or where the noise is only known to be
     symmetric. Blocks are then repetitions of one plan."""
+    takes_offsets: ClassVar[bool] = False
+    """Whether the rule has a proof where groups of measurements read high or low."""
     supports_top_m: ClassVar[bool] = False
     """Whether the rule can find the m best arms."""
     pays_real_variances: ClassVar[bool] = False
@@ -190,6 +192,8 @@ class Rule(ABC):
             yield from self._of_misfit(task)
         if task.m > 1:
             yield from self._of_several(task)
+        if task.groups == "offset":
+            yield from self._of_offsets(task)
         if task.needs_bets and not self.takes_unequal_noise:
             yield (
                 f'noise="{task.noise}" has no proof for stopping={self.name!r}; use "betting", or give noise_std for '
@@ -217,6 +221,20 @@ class Rule(ABC):
             yield f"`misfit` must be 0 beside noise={task.noise!r}: there is no proof for both."
         if task.model != "linear":
             yield f"`misfit` must be 0 beside model={task.model!r}, by which every mean is its own fit."
+
+    def _of_offsets(self, task: Task) -> Iterator[str]:
+        """Yield the reasons why groups="offset" is not supported."""
+        watch = 'use groups="watch"'
+        if not self.takes_offsets:
+            yield f'groups="offset" has no proof for stopping={self.name!r}; use stopping="betting", or {watch}.'
+        if not (task.arms.is_enumerable and task.candidates.is_enumerable):
+            yield f'groups="offset" needs a list of arms, got {task.arms.description}; {watch}.'
+        if task.needs_bets:
+            yield f'groups="offset" has no proof beside noise="{task.noise}"; {watch}, or give noise_std for each arm.'
+        rows = getattr(task.arms, "stds", None)
+        if rows is not None:
+            # Rows are divided by the noise of their arm, and so would be the offset, which is one for all arms.
+            yield f'groups="offset" has no proof beside a noise_std for each arm; give the largest, or {watch}.'
 
     def _of_several(self, task: Task) -> Iterator[str]:
         """Yield the reasons why `m` above 1 is not supported."""

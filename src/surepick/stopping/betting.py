@@ -36,6 +36,7 @@ class Betting(Rule):
     opens_ahead: ClassVar[bool] = True
     takes_unknown_noise: ClassVar[bool] = True
     takes_misfit: ClassVar[bool] = True
+    takes_offsets: ClassVar[bool] = True
     takes_unequal_noise: ClassVar[bool] = True
     supports_top_m: ClassVar[bool] = True
     has_determinant_price: ClassVar[bool] = False

@@ -168,7 +168,7 @@ def _sought(m: int) -> str:
 
 def _is_same(state: "State", era: Era, name: str) -> bool:
     """Whether an option that has one number for each arm is the same for the arms of both eras."""
-    was, now = state.options[name], era.options[name]
+    was, now = state.options.get(name), era.options.get(name)
     if not (isinstance(was, list) and isinstance(now, list) and state.roster.is_enumerable):
         return False
     known = dict(zip(state.roster.keys, was, strict=True))

@@ -152,7 +152,7 @@ def ask(
     own = [one for one in state.open.values() if worker is not None and one.by == worker]
     asked = [one for one in own if one.group == group or not group][:n]
     while len(asked) < n and state.can_ask:
-        if (plan := state.propose_plan()) is not None:
+        if (plan := state.propose_plan(ends=(n - len(asked), n) if group else None)) is not None:
             transaction.write(Kind.PLANNED, **plan)
             transaction.write_verdict()  # earlier results may be enough
             continue

@@ -311,6 +311,9 @@ class BaseWealth(ABC):
         if self._weighs_arms:
             assert block.pulls is not None  # with a misfit the block holds its pulls and arms
             assert block.arms is not None
+            if weights is None and block.grouped is not None:
+                # Pulls of one arm have different weights in different groups.
+                weights = ArmWeights.of(block.arms, said.root @ (said.root.T @ block.pulls[0].T))
             self._weights = weights = weights or ArmWeights.of_least_squares(block.arms, block.pulls[0], said.root)
             vectors += list(weights.W.T)
         weights = weights if self._weighs_arms else None
