@@ -82,9 +82,10 @@ def instance_sphere(n_arms: int, dim: int, m: int) -> Callable[[int], Instance]:
 
 def run(instance: Instance, seed: list[int], *, has_sets: bool) -> tuple[int, bool, float]:
     """Return pulls, whether the answer was wrong, and seconds."""
-    learner = sp.create_learner("lazy-track-and-stop", instance.X, m=instance.m, delta=DELTA, noise_std=1.0)
-    if not has_sets:
-        learner.use_earlier_accounts("")
+    edition = 2 if has_sets else 1
+    learner = sp.create_learner(
+        "lazy-track-and-stop", instance.X, m=instance.m, delta=DELTA, noise_std=1.0, edition=edition
+    )
     rng, means, began = np.random.default_rng(seed), instance.X @ instance.theta, time.perf_counter()
     while not learner.stopped:
         for arm in learner.next_arms(max(learner.n_planned, 1)):

@@ -207,17 +207,17 @@ class Bets:
     Args:
         X: rows of all arms, in the coordinates that the first event of the era fixed.
         level: direction in which all arms have the same mean, in these coordinates.
-        noise_std: standard deviation of the noise, None if unknown.
-        delta: allowed error probability.
+        options: of the era: delta, the allowed error probability; noise_std, the standard deviation of the noise, None
+            if unknown; and how far readings drift within a block.
         same: for each arm the first arm with the same row.
         gone: arms that have retired.
     """
 
-    def __init__(
-        self, X: Array, level: Array, noise_std: float | None, delta: float, same: npt.NDArray[np.int64], gone: set[int]
-    ) -> None:
-        self.X, self.level, self.noise_std, self.same = X, level, noise_std, same
-        self.price = -math.log(delta)
+    def __init__(self, X: Array, level: Array, options: Event, same: npt.NDArray[np.int64], gone: set[int]) -> None:
+        self.X, self.level, self.noise_std, self.same = X, level, options["noise_std"], same
+        if options.get("drift"):  # Theorem 37
+            self.noise_std = math.sqrt(options["noise_std"] ** 2 + options["drift"] ** 2 / 2)
+        self.price = -math.log(options["delta"])
         self.L = np.array([math.inf if arm in gone else 0.0 for arm in range(len(X))])
         ones = np.ones(len(X))
         self.has_constant = np.abs(X @ np.linalg.lstsq(X, ones, rcond=None)[0] - ones).max() < 1e-6
@@ -514,6 +514,7 @@ class Study:
         given = {**event, **self.options, "kind": arms.get("kind", "finite")}
         odd = [key for key, value in COVERED.items() if given.get(key, value) != value]
         odd += ["noise_std"] if isinstance(self.options["noise_std"], list) else []
+        odd += ["edition"] if self.options.get("edition", 1) not in (1, 2) else []
         require(holds=not odd, otherwise=f"unusual {odd}; use `surepick verify`", code=CANNOT_CHECK)
         has_open = any(place[0] == self.era and place not in self._told for place in self._open)
         self.era, self.said = self.era + 1, []
@@ -523,7 +524,8 @@ class Study:
         own = self.era, self.options, event["coordinates"], self.gone | retired, retired
         self._n_over = self._n_over if is_kept else len(self._eras)
         was = self._now.options if is_kept else self.options
-        has_proof = self.options["noise_std"] == was["noise_std"] and self.options["delta"] <= was["delta"]
+        is_same = all(self.options.get(name) == was.get(name) for name in ("noise_std", "drift"))
+        has_proof = is_same and self.options["delta"] <= was["delta"]
         began = bool(arms["rows"]), is_kept, has_open
         self._eras.append(Era(*own, *began, len(self.measurements), len(self.rows), groups))
         self._settle_again()
@@ -637,7 +639,7 @@ class Study:
         rows = self.rows[: self._now.n_rows]
         same = np.array([first.setdefault(tuple(row), arm) for arm, row in enumerate(rows)])
         X = np.array(rows) @ np.linalg.pinv(back)
-        self._bets = Bets(X, level, self.options["noise_std"], self.options["delta"], same, self.gone)
+        self._bets = Bets(X, level, self.options, same, self.gone)
         self._n_settled = 0
         self.found = {"best": [], "evidence": None, "threshold": self._bets.price}
 

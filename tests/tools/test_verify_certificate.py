@@ -123,7 +123,7 @@ def change(notebook: Notebook, measurement: int, rng: np.random.Generator, size:
 def short() -> Notebook:
     """Return a short study with every kind of event but `reopened` and `audited`, stopped for good."""
     X, theta, rng = [[1.0, 0.0], [0.0, 1.0], [-1.0, 0.5], [0.3, 0.9]], np.array([1.5, 0.0]), np.random.default_rng(1)
-    notebook = Notebook(X, measured(theta, rng, 0.8), ["a", "b", "c", "d"], delta=0.1, noise_std=0.8)
+    notebook = Notebook(X, measured(theta, rng, 0.8), ["a", "b", "c", "d"], delta=0.1, noise_std=0.8, seed=5)
     for arm in (0, 1, 2, 3) * 3:
         notebook.tell(arm=arm)
     ask, other = notebook.ask(2)
@@ -221,6 +221,31 @@ def test_agrees_with_the_learner(tmp_path: Path, seed: int) -> None:
     notebook = adventure(seed)
     assert notebook.said is not None
     assert verified(tmp_path, notebook.certificate(), chained(notebook.events))[0] == AGREES
+
+
+def test_an_edition_of_the_future_is_not_covered(tmp_path: Path) -> None:
+    """Editions 1 and 2 make the same bets."""
+    X, theta, rng = problem(3, n_arms=6, dim=3)
+    notebook = Notebook(X, measured(4 * theta, rng), noise_std=None, edition=1)
+    until_stopped(notebook, most=120)
+    assert verified(tmp_path, notebook.certificate(), chained(notebook.events))[0] == AGREES
+    notebook.events[0]["options"]["edition"] = 3
+    rows = chained(notebook.events)
+    assert verified(tmp_path, signed(notebook.certificate(), rows), rows)[0] == 2
+
+
+def test_a_drift_is_noise_in_random_order(tmp_path: Path) -> None:
+    """A standard deviation of sqrt(0.8^2 + 0.9^2/2), and without the drift the evidence is another."""
+    X, theta, rng = problem(3, n_arms=6, dim=3)
+    ones = np.column_stack([np.ones(6), X])
+    exact = measured(2 * theta, rng, 0.8)
+    notebook = Notebook(ones, lambda x: exact(x[1:]), noise_std=0.8, drift=0.9)
+    until_stopped(notebook, most=300)
+    assert notebook.said is not None
+    assert verified(tmp_path, notebook.certificate(), chained(notebook.events))[0] == AGREES
+    notebook.events[0]["options"]["drift"] = 0.5
+    rows = chained(notebook.events)
+    assert verified(tmp_path, signed(notebook.certificate(), rows), rows)[0] == 1
 
 
 @pytest.mark.parametrize("step", [0.2, 1.0, 2.0, 20.0])

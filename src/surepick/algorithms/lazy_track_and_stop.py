@@ -38,7 +38,7 @@ from surepick.sampling.schedules import Geometric, Schedule, schedule_for
 from surepick.sampling.tracking import EigenvalueFloor, ExplorationSet, Tracker, Tracking, check_share, exploration_set
 from surepick.stopping import as_rule
 from surepick.stopping.base import Rule
-from surepick.stopping.betting import Betting
+from surepick.stopping.betting import Betting, has_sets
 from surepick.types import Array, IntArray
 
 # Relative gaps of the designs. A gap of one percent costs at most one percent of the pulls. Early on the estimate is
@@ -133,15 +133,15 @@ class LazyTrackAndStop(Options):
             regularizer=self.regularizer,
             elimination=False if is_paper and self.elimination is None else self.elimination,
         )
-        has_sets = task.has_sets and isinstance(rule, Betting) and not is_paper
+        by_sets = has_sets(task) and isinstance(rule, Betting) and not is_paper
         schedule = self.schedule
         if schedule is None and is_paper:
             schedule = "doubling"
         elif schedule is None and arms.n_arms * arms.dim > LARGE:
             schedule = Geometric(LARGE_RATIO)
-        elif schedule is None and has_sets:
+        elif schedule is None and by_sets:
             schedule = Geometric(SETS_RATIO)
-        usual_g_mix = 0.0 if is_paper else SETS_G_MIX if has_sets else rule.usual_g_mix
+        usual_g_mix = 0.0 if is_paper else SETS_G_MIX if by_sets else rule.usual_g_mix
         times, least = schedule_for(rule, schedule), rule.min_block(task)
         sampler = LazySampler(
             # Other rules assume the noise that the bounds allow, the same for all arms.
@@ -156,8 +156,8 @@ class LazyTrackAndStop(Options):
             g_mix=check_share(usual_g_mix if self.g_mix is None else self.g_mix),
             is_mix_decaying=self.g_mix is None and rule.has_determinant_price,
             least=least if pairs is None else math.ceil(least / 2),
-            lazy=LAZY if self.schedule is None and not (is_paper or has_sets) else 1.0,
-            first=FIRST_BLOCK if has_sets else 2,
+            lazy=LAZY if self.schedule is None and not (is_paper or by_sets) else 1.0,
+            first=FIRST_BLOCK if by_sets else 2,
         )
         return sampler if pairs is None else PairSampler(sampler, pairs), rule
 

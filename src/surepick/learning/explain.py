@@ -17,7 +17,7 @@ from surepick._texts import counted, joined, percent, vector_words
 from surepick.arms.base import same_features
 from surepick.learning.assumptions import REPEATS_ADVICE, assumed
 from surepick.learning.groups import label_text
-from surepick.learning.model import IF_GROUP, IF_SLIP
+from surepick.learning.model import DRIFTS, IF_GROUP, IF_SLIP
 from surepick.learning.noise_models import looks_binary
 from surepick.learning.progress import Label, far_words, named, sentences, too_few
 from surepick.types import Guarantee
@@ -98,6 +98,8 @@ def _withdrawn(result: "Result", leader: str, pulls: str) -> str:
         return f"{refused} {result.misfit} {REPEATS_ADVICE}"
     if result.misfit.endswith(IF_GROUP):
         return f"{refused} the rewards of some groups read high or low as a whole. {result.misfit}"
+    if result.misfit == DRIFTS:
+        return f"{refused} {DRIFTS[0].lower()}{DRIFTS[1:]}"
     if not result.noise_contradicted:
         why = f"the rewards contradict a mean that is linear in the features. {result.misfit}"
         if looks_pass_fail(result):

@@ -20,15 +20,14 @@ import numpy as np
 
 from surepick.algorithms import as_algorithm, check_options
 from surepick.algorithms.options import unsupported
-from surepick.arms.views import Task, WhitenedArms, arms_given, costs_given, views
-from surepick.core.betting.sets import has_room
+from surepick.arms.views import Task, arms_given, costs_given, views
 from surepick.core.checks import check_count, written
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import one_blas_thread
 from surepick.errors import InvalidInput
 from surepick.learning import events
 from surepick.learning.blocks import Plans
-from surepick.learning.events import Entry, Event, History, check_start, entry_of, event_of, n_earlier
+from surepick.learning.events import Entry, Event, History, check_start, edition_of, entry_of, event_of, n_earlier
 from surepick.learning.groups import group_label, refuse_relabelling
 from surepick.learning.reader import Reader
 from surepick.learning.result import Result, result_of
@@ -37,7 +36,7 @@ from surepick.learning.snapshot import Algorithm, Ask, Decision, Snapshot
 from surepick.learning.spec import Spec, TaskOptions, takes_options
 from surepick.learning.state import LearnerState
 from surepick.stopping.base import Rule
-from surepick.stopping.betting import Betting
+from surepick.stopping.betting import Betting, has_sets
 from surepick.types import Arm, Array, ResultNumber
 
 MOST_ASKS = 10_000_000
@@ -45,8 +44,6 @@ MOST_ASKS = 10_000_000
 
 GUIDED = ", earlier=guidance"
 """Part of the identity of a learner that has results from before the first ask and takes them as guidance."""
-SETS = ", accounts=sets"
-"""Part of the identity of a learner that finds the m best by accounts of sets; earlier versions had other accounts."""
 
 
 @final
@@ -93,29 +90,21 @@ class Learner:
             reward_range=noise.reward_range,
             misfit=spec.misfit,
             m=spec.m,
-            has_sets=self._fits_sets(),
             costs=None if self.costs is None or np.ptp(self.costs) == 0.0 else self.costs,
             noise=noise.name,
             needs_bets=noise.needs_bets,
+            needs_order=noise.needs_order,
             model=spec.model,
             groups=spec.groups,
+            drift=spec.drift,
+            edition=spec.edition,
         )
         self._begin()
-
-    def _fits_sets(self) -> bool:
-        rows = self.candidates if isinstance(self.candidates, WhitenedArms) and self.candidates.is_local else None
-        return self.m > 1 and self.epsilon == self.misfit == 0.0 and rows is not None and has_room(rows.n_arms, self.m)
-
-    def use_earlier_accounts(self, identity: str) -> None:
-        """Find the m best as the version did that wrote this identity into a log; before the first event alone."""
-        if self.has_sets and SETS not in identity:
-            self.task = replace(self.task, has_sets=False)
-            self._begin()
 
     @property
     def has_sets(self) -> bool:
         """Whether accounts of sets decide."""
-        return self.task.has_sets and isinstance(self.rule, Betting)
+        return isinstance(self.rule, Betting) and has_sets(self.task)
 
     def _begin(self) -> None:
         if why := unsupported(self._composition, self.algorithm, self.task):
@@ -123,12 +112,22 @@ class Learner:
         sampler, self.rule = self._composition.compose(self.task)
         if why := self.rule.unsupported(self.task):
             raise InvalidInput(why)
+        if self.task.needs_order and not self._shuffles:
+            option = "`drift`" if self.task.drift > 0.0 else f'noise="{self.noise}"'
+            raise InvalidInput(f'{option} needs blocks in random order: leave out variant="paper" and edition=1.')
         sampler = self.noise_model.sampler(sampler, self.measured_arms.dim)
         setting = Setting(self.task, self.rule, self.noise_model, self.earlier)
-        self.state = LearnerState(setting, Plans(sampler, self.task, self.rule, self.costs, self.budget))
+        plans = Plans(sampler, self.task, self.rule, self.costs, self.budget, shuffles=self._shuffles)
+        self.state = LearnerState(setting, plans)
         """What the events add up to; a study proposes and applies its events here."""
         self._read_at: tuple[Settlement, int, int] | None = None
         """State, events and plans at which `_reader` was made."""
+
+    @property
+    def _shuffles(self) -> bool:
+        """Whether the arms of a block are asked in random order: not where a publication says the order."""
+        rule, is_paper = self.rule, getattr(self._composition, "variant", "practical") == "paper"
+        return self.task.edition > 1 and rule.needs_fixed_blocks and rule.takes_corrections and not is_paper
 
     @property
     def identity(self) -> str:
@@ -140,11 +139,12 @@ class Learner:
         return self._identity(is_guided=self.earlier == "guidance" and n_earlier(self.state.log) > 0)
 
     def _identity(self, *, is_guided: bool) -> str:
-        return f"{self._description}{SETS if self.has_sets else ''}{GUIDED if is_guided else ''}, seed={self.seed}"
+        edition = f", edition={self.task.edition}" if self.task.edition > 1 else ""
+        return f"{self._description}{edition}{GUIDED if is_guided else ''}, seed={self.seed}"
 
     @cached_property
     def _description(self) -> str:
-        """The identity without `earlier` and `seed`."""
+        """The identity without `edition`, `earlier` and `seed`."""
         own = "" if self.candidates is self.unscaled else f" for candidates {self.candidates.identity()}"
         return (
             f"{self.algorithm} {written(self._composition)} on arms {self.unscaled.identity()}{own}, "
@@ -297,6 +297,8 @@ class Learner:
     def replay(self, log: Sequence[Entry]) -> None:
         """Start afresh and go through a log; the state is then that of the learner that wrote it, bit for bit.
 
+        The learner takes on the edition of the log, see `Spec`: a log of an earlier release goes on as it began.
+
         To change results in a log, call `correct` and `void`. An edited log is refused where this learner, told the
         edited results, asks for other arms. An edit that changes no later ask goes unnoticed.
 
@@ -304,16 +306,16 @@ class Learner:
             InvalidInput: the log belongs to other arms or options, or holds an entry that is no event or cannot have
                 happened. The learner is then unchanged.
         """
-        before = self.task, self.rule, self.state
+        before = self.rule, self.state, self.task, self.spec
+        if (edition := edition_of(log)) is not None:
+            self.task, self.spec = replace(self.task, edition=edition), replace(self.spec, edition=edition)
         try:
-            self._begin()
-            given: object = log
-            self.use_earlier_accounts(str(given[:1] if isinstance(given, Sequence) else ""))
             check_start(log, self._identity, self.earlier)
+            self._begin()
             for place, event in enumerate(log[1:], start=1):
                 self._follow(event_of(event, place), place)
         except BaseException:
-            self.task, self.rule, self.state = before
+            self.rule, self.state, self.task, self.spec = before
             raise
 
     def _follow(self, event: Event, place: int) -> None:

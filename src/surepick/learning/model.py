@@ -15,10 +15,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple, final
 
 import numpy as np
+import scipy
 
 from surepick._texts import counted
 from surepick.arms.base import VectorSet
-from surepick.arms.views import ArmView, WhitenedArms
+from surepick.arms.views import ArmView, WhitenedArms, has_constant
 from surepick.core.estimate import LeastSquares
 from surepick.core.extrapolation import PulledRows, extrapolated_share
 from surepick.core.groups import GroupCodes, group_effects, indicators
@@ -49,10 +50,15 @@ MOST_LEVELS = 500
 BENCH_TAUS = (0.3, 1.0, 4.0)
 """Sizes of offsets of days and benches that are looked for, in units of the noise."""
 GroupTable = tuple[GroupEffect, ...]
+DRIFT_ALPHA, MOST_WORK = 1e-6, 1e9
+"""Largest probability of blaming a drift where there is none, at one look at normal noise; and steps of a look."""
+DRIFTS = (
+    "Readings drift over time: blocks differ from each other by more than the noise. Give `drift` beside `noise_std`, "
+    'or use noise="any".'
+)
 ModelCheck = Literal["tested", "not contradicted", "untestable", "contradicted"]
-# How many arms show whether the features hold a constant; and how many arms beyond the dimension are checked at most,
-# since more spare directions need more pulls to show a misfit.
-N_SAMPLED, MOST_SPARE = 64, 32
+# How many arms beyond the dimension are checked at most: more spare directions need more pulls to show a misfit.
+MOST_SPARE = 32
 MOST_EACH = 20
 _DOUBTS: Mapping[Kind, str] = {
     "skewed": (
@@ -369,15 +375,28 @@ def group_words(table: GroupTable) -> str:
     return f"The {counted(apart.n, 'measurement')} of {label_text(apart.label)} read{read} {IF_GROUP}"
 
 
-def has_constant(view: ArmView) -> bool:
-    """Return whether some combination of the features is constant, as far as a few dozen arms show."""
-    if not isinstance(view, WhitenedArms):
+def has_drift(arms: Array, blocks: Array, rewards: Array) -> bool:
+    """Return whether a level for each block, beside a mean for each arm, explains the rewards far better: an F-test.
+
+    Args:
+        arms: numbers (n,).
+        blocks: number of the block of each (n,).
+        rewards: (n,).
+    """
+    of_arms, of_blocks = ((each[:, None] == np.unique(each)).astype(np.float64) for each in (arms, blocks))
+    if len(rewards) * (of_arms.shape[1] + of_blocks.shape[1]) ** 2 > MOST_WORK:
         return False
-    spread = np.linspace(0, view.n_arms - 1, min(view.n_arms, N_SAMPLED)).astype(np.int64)
-    seen = np.union1d(view.design.support, spread)
-    rows = view.gather(seen) * (1.0 if view.stds is None else view.stds[seen, None])
-    level = np.linalg.lstsq(rows, np.ones(len(rows)), rcond=None)[0]
-    return bool(np.abs(rows @ level - 1.0).max() < 1e-6)
+    sums, spare = [], []
+    for rows in (of_arms, np.hstack([of_arms, of_blocks])):
+        Q = range_basis(rows)
+        left = rewards - Q @ (Q.T @ rewards)
+        sums.append(float(left @ left))
+        spare.append(len(rewards) - Q.shape[1])
+    more = spare[0] - spare[1]
+    if more <= 0 or spare[1] <= 0 or not sums[1] > 0.0:
+        return False
+    ratio = (sums[0] - sums[1]) / more / (sums[1] / spare[1])
+    return bool(scipy.special.fdtrc(more, spare[1], max(ratio, 0.0)) < DRIFT_ALPHA)
 
 
 def check_audit(noise: NoiseModel, arms: object) -> None:

@@ -15,10 +15,10 @@ import numpy as np
 from surepick.arms.views import ArmView, WhitenedArms, as_rows
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import one_blas_thread
-from surepick.core.noise import is_contradicted, noise_estimate, noise_interval, noise_to_assume
+from surepick.core.noise import ArmVariances, is_contradicted, noise_estimate, noise_interval, noise_to_assume
 from surepick.core.posterior import t_factor, wilson
 from surepick.learning.estimates import Estimates, estimates_of, likely_of, margins_of
-from surepick.learning.model import ModelCheck, enough_checks, extrapolation
+from surepick.learning.model import DRIFTS, ModelCheck, enough_checks, extrapolation
 from surepick.learning.outlook import (
     Fit,
     Forecast,
@@ -204,7 +204,8 @@ class Reader:
         known, learner = self._known, self._learner
         if not self.leaders or math.isinf(known.coarseness):
             return None
-        return fit_of(known.estimate, learner.measured_arms, learner.noise_model, known.levels)
+        levels = known.levels if isinstance(known.levels, ArmVariances) else None
+        return fit_of(known.estimate, learner.measured_arms, learner.noise_model, levels)
 
     def _find_outlook(self) -> Callable[[], Outlook | None] | None:
         """Return how to work out the outlook of this moment, also after the learner has learnt on; None: there is none.
@@ -235,9 +236,15 @@ class Reader:
         return self._known.explain_misfit(self._learner.called)
 
     @property
+    def _is_drift(self) -> bool:
+        """Whether the rewards scatter more than `noise_std` because they drift."""
+        return self.noise_contradicted and self.misfit == DRIFTS
+
+    @property
     def noise_contradicted(self) -> bool:
         """Whether the rewards scatter more than the `noise_std` given allows."""
-        noise_std = self._learner.noise_std
+        # A drift that blocks share is scatter around one fit of all results.
+        noise_std = None if self._learner.task.drift > 0.0 else self._learner.noise_std
         return noise_std is not None and is_contradicted(self._known.prefix(), noise_std, self._learner.misfit)
 
     @property
@@ -430,7 +437,7 @@ class Reader:
             path=tuple(known.path),
             guarantee=decision.guarantee,
             model_check=self.model_check,
-            misfit=self.misfit if self.model_check == "contradicted" else "",
+            misfit=self.misfit if self.model_check == "contradicted" or self._is_drift else "",
             n_undecidable=self.n_undecidable,
             n_checks=self.n_checks,
             noise_std=noise_estimate(self.estimate),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, final
 
 import numpy as np
 
-from surepick.arms.views import Task
+from surepick.arms.views import Task, WhitenedArms
 from surepick.core.betting.block import Block
 from surepick.core.estimate import LeastSquares
 from surepick.core.groups import GroupCodes, OffsetLeastSquares, Offsets
@@ -25,7 +25,7 @@ from surepick.core.linalg import one_blas_thread
 from surepick.core.noise import noise_estimate
 from surepick.learning.blocks import PlannedBlock
 from surepick.learning.groups import GroupEffect, GroupLabel
-from surepick.learning.model import Model, Pulls, group_words
+from surepick.learning.model import DRIFTS, Model, Pulls, group_words, has_drift
 from surepick.learning.noise_models import NoiseModel
 from surepick.sampling.base import SamplerContext
 from surepick.stopping.base import Rule, RuleState, Verdict
@@ -113,7 +113,7 @@ class Settlement:
         self._looks_back = self._goes_on or (setting.earlier == "evidence" and not noise.needs_bets)
         """Whether the rule still has to take in the results from before the first block."""
         self.state = books.started(books.start) if state is None else state
-        self._watches = watches and not noise.needs_bets
+        self._watches = watches and noise.is_watched
         self._has_offsets = task.groups == "offset"
         self.model = Model(
             self._white,
@@ -136,6 +136,8 @@ class Settlement:
         # with the number of blocks opened before it was told.
         self._past = self._fresh()
         self._unsolicited: deque[tuple[int, int, float, int]] = deque()
+        self._closed: dict[int, int] = {}
+        """The block of each result of a block that is settled, where readings drift."""
         # Results that count, each as place, number, arm and reward.
         self._told: list[tuple[int, int, int, float]] = []
         self._last_place = -1
@@ -294,7 +296,7 @@ class Settlement:
         return self._coarseness(self.estimate)
 
     def _coarseness(self, estimate: LeastSquares) -> float:
-        step = estimate.resolution if self._noise.std is None else 0.0
+        step = estimate.resolution if self._noise.std is None and self._noise.minds_rounding else 0.0
         is_coarse = step > 0.0 and (math.isinf(step) or noise_estimate(estimate) < COARSE * step)
         return step if is_coarse else 0.0
 
@@ -308,6 +310,8 @@ class Settlement:
             )
         if self.model.finds_groups and (words := group_words(self.groups())):
             return words
+        if self.drifts:
+            return DRIFTS
         return self.model.explain(self.noise, self.estimate, self._pulls, lambda n: called(ResultNumber(n)))
 
     def groups(self, reach: Callable[[float], float] = lambda _: math.nan) -> tuple[GroupEffect, ...]:
@@ -323,6 +327,17 @@ class Settlement:
             return ()  # all results with a label are void
         pulls = np.array(arms), self._features(arms), np.array(rewards)
         return self.model.group_table(*pulls, self._codes, groups, reach)
+
+    @property
+    def drifts(self) -> bool:
+        """Whether readings seem to drift from block to block; works that out at every look."""
+        if self._noise.needs_bets or not isinstance(self._white, WhitenedArms):
+            return False
+        blocks = (block for told in self._books.results[: self.n_settled] for block in told.closes)
+        block_of = {int(number): block.number for block in blocks for number in block.results.values()}
+        told = [(arm, block_of[n], reward) for _, n, arm, reward in self._told if n in block_of]
+        arms, numbers, rewards = np.array(told).reshape(-1, 3).T
+        return has_drift(arms, numbers, rewards)
 
     def _features(self, numbers: Sequence[int]) -> Array:
         return np.array([self._books.row(number) for number in numbers])
@@ -351,8 +366,24 @@ class Settlement:
             if block is not None:
                 self._noise.mind_rounding(block, self._past, was_coarse=False)
                 self._decide(self.state.after_block(self.estimate, block))
-        if self._watches:
+        if self._task.drift > 0.0:
+            self._closed |= dict.fromkeys(planned.results.values(), planned.number)
+            self._take_levels_off()
+        if self._watches and not self._noise.needs_bets:
             self.model.look_for_slips(self.prefix(n_places), partial(self._pulls, n_places), now=self.stopped)
+
+    def _take_levels_off(self) -> None:
+        """Work out the estimates again from rewards without the level of their block, where readings drift."""
+        _, numbers, arms, rewards = zip(*self._told, strict=True)
+        blocks = np.array([self._closed.get(number, 0) for number in numbers])
+        X, is_past = self._features(arms), np.isin(blocks, 0, invert=True)
+        left = without_levels(X, blocks, np.array(rewards))
+        self.estimate, self._past = (
+            LeastSquares(self._white.dim, self.state.regularizers),
+            LeastSquares(self._white.dim),
+        )
+        self.estimate.update_many(X, left, arms)
+        self._past.update_many(X[is_past], left[is_past])
 
     def _learn_before(self, block: PlannedBlock) -> None:
         """Know the unsolicited results that were told before the block opened; its bets may."""
@@ -405,3 +436,24 @@ class Settlement:
             n, last = self.estimate.n_pulls, self.path[-1][0] if self.path else 0
             if verdict.is_exact and verdict.leader is not None and (verdict.stopped or n >= PATH_STEP * last):
                 self.path.append((n, verdict.statistic, verdict.threshold))
+
+
+def without_levels(X: Array, blocks: IntArray, rewards: Array) -> Array:
+    """Return rewards (n,) less the level of their block beside the fit of all, all at the level of the first block.
+
+    Args:
+        X: rows (n, d) with a constant among their combinations.
+        blocks: number of the block of each (n,); 0: none yet, and the level of the newest block.
+        rewards: (n,).
+    """
+    numbers, block = np.unique(blocks, return_inverse=True)
+    counts = np.bincount(block)
+    means = np.stack([np.bincount(block, column) for column in (*X.T, rewards)], axis=1) / counts[:, None]
+    is_in = blocks > 0
+    apart = np.column_stack([X, rewards]) - means[block]
+    theta = np.linalg.lstsq(apart[is_in, :-1], apart[is_in, -1], rcond=None)[0]
+    levels = means[:, -1] - means[:, :-1] @ theta
+    if numbers[0] == 0:
+        levels[0] = levels[-1]
+    left: Array = rewards - (levels - levels[np.argmax(numbers > 0)])[block]
+    return left

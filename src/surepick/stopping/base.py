@@ -25,7 +25,7 @@ from typing import ClassVar, Literal, final
 import numpy as np
 
 from surepick.arms.base import duplicate_groups
-from surepick.arms.views import Task
+from surepick.arms.views import Task, has_constant
 from surepick.core.betting.block import Block
 from surepick.core.estimate import LeastSquares
 from surepick.errors import InvalidInput
@@ -153,6 +153,8 @@ class Rule(ABC):
     """Whether the rule can learn `noise_std` of Gaussian noise of one level."""
     takes_misfit: ClassVar[bool] = False
     """Whether the rule supports `misfit`: means that are off their linear fit by a known distance."""
+    takes_drift: ClassVar[bool] = False
+    """Whether the rule supports `drift`: readings that drift while a block is measured in random order."""
     takes_unequal_noise: ClassVar[bool] = False
     """Whether the rule works without `noise_std` where arms differ in noise, or where the noise is only known to be
     symmetric. Blocks are then repetitions of one plan."""
@@ -188,6 +190,8 @@ class Rule(ABC):
                 f"`noise_std` must be given for stopping={self.name!r}, which has no proof without it; or use "
                 '"betting" or "evidence", which learn it.'
             )
+        if task.drift > 0.0:
+            yield from self._of_drift(task)
         if task.misfit > 0.0:
             yield from self._of_misfit(task)
         if task.m > 1:
@@ -235,6 +239,20 @@ class Rule(ABC):
         if rows is not None:
             # Rows are divided by the noise of their arm, and so would be the offset, which is one for all arms.
             yield f'groups="offset" has no proof beside a noise_std for each arm; give the largest, or {watch}.'
+
+    def _of_drift(self, task: Task) -> Iterator[str]:
+        """Yield the reasons why a `drift` above 0 is not supported."""
+        if not self.takes_drift:
+            yield f'`drift` must be 0 for stopping={self.name!r}, which has no proof for it; use "betting".'
+        if task.candidates is not task.arms:
+            yield "`drift` must be 0 beside `candidates` and on sets of vectors: there is no proof for both."
+        elif not has_constant(task.arms, checks_all=True):
+            yield (
+                "`drift` needs a constant among the features, which takes up what readings of a block share; add a "
+                'column of ones, or use model="unstructured".'
+            )
+        if task.misfit > 0.0:
+            yield "`misfit` must be 0 beside `drift`: there is no proof for both."
 
     def _of_several(self, task: Task) -> Iterator[str]:
         """Yield the reasons why `m` above 1 is not supported."""

@@ -12,7 +12,7 @@ import numpy as np
 from surepick.arms.views import Task
 from surepick.core.betting.bets import SHRUNK, Sizes
 from surepick.core.betting.block import Block
-from surepick.core.betting.sets import SetWealth
+from surepick.core.betting.sets import SetWealth, has_room
 from surepick.core.betting.wealth import EpsilonWealth, Placed, TopMWealth, Wealth
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import one_blas_thread
@@ -22,6 +22,13 @@ from surepick.types import Array, BoolArray, Guarantee, IntArray
 
 # Relative precision of the margin; the multiple of the lead beyond which the margin is called infinite.
 MARGIN_TOL, MOST_TIMES = 1e-3, 2.0**20
+
+
+def has_sets(task: Task) -> bool:
+    """Return whether the m best are found by accounts of sets: since edition 2, where these fit into memory."""
+    is_exact = task.epsilon == task.misfit == 0.0
+    is_new = task.edition > 1 and not task.needs_order
+    return is_new and task.m > 1 and is_exact and has_room(task.rivals.n_arms, task.m)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +44,7 @@ class Betting(Rule):
     takes_unknown_noise: ClassVar[bool] = True
     takes_misfit: ClassVar[bool] = True
     takes_offsets: ClassVar[bool] = True
+    takes_drift: ClassVar[bool] = True
     takes_unequal_noise: ClassVar[bool] = True
     supports_top_m: ClassVar[bool] = True
     has_determinant_price: ClassVar[bool] = False
@@ -88,7 +96,7 @@ class BettingState(RuleState):
         }
         self._wealth: SetWealth | TopMWealth | EpsilonWealth | Wealth
         if task.m > 1:
-            self._wealth = (SetWealth if task.has_sets else TopMWealth)(task.rivals, m=task.m, **self._options)
+            self._wealth = (SetWealth if has_sets(task) else TopMWealth)(task.rivals, m=task.m, **self._options)
         else:
             self._wealth = (EpsilonWealth if task.epsilon > 0.0 else Wealth)(task.rivals, **self._options)
 

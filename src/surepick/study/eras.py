@@ -288,7 +288,6 @@ def first_era(created: Mapping[str, Any], learner: Learner | None = None) -> Era
     catalog, options = ArmCatalog(created["arms"], created["candidates"]), created["options"]
     if learner is None:
         learner = _learner_in(catalog, options, earlier_of(options))
-        learner.use_earlier_accounts(created["identity"])
     return Era(catalog, dict(options), learner)
 
 
@@ -309,10 +308,6 @@ def era_after(state: "State", changes: Mapping[str, Any]) -> Era:
     counts = not (is_other or state.learner.rule.begins_eras or state.learner.state.is_guided)
     catalog = state.roster.changed(changes["joined"], changes["retired"])
     learner = _learner_in(catalog, options, "evidence" if counts else "guidance")
-    if "identity" in changes:
-        learner.use_earlier_accounts(changes["identity"])
-    elif "m" not in changed and state.learner.rule.begins_eras:  # other accounts would cost the evidence
-        learner.use_earlier_accounts(state.learner.identity)
     if is_other and not learner.rule.begins_eras:
         raise InvalidInput(
             f"stopping={learner.rule.name!r} counts what was measured before, and has no proof where arms or "
@@ -352,7 +347,8 @@ def learner_of(arms: Any, candidates: Any, options: Mapping[str, Any], earlier: 
     own = {name: value for name, value in options.items() if name not in ("algorithm", "own", "earlier")}
     if isinstance(own.get("reward_range"), list):  # as JSON has it; anything else the learner refuses
         own["reward_range"] = tuple(own["reward_range"])
-    return Learner(options["algorithm"], arms, candidates=candidates, earlier=earlier, **own, **options["own"])
+    of_algorithm = {"edition": 1, **own, **options["own"]}  # a log that names no edition is one of edition 1
+    return Learner(options["algorithm"], arms, candidates=candidates, earlier=earlier, **of_algorithm)
 
 
 def described(learner: Learner, catalog: ArmCatalog | None = None) -> Json:

@@ -11,7 +11,7 @@ from surepick.arms.tables.sources import open_table
 from surepick.core.checks import check_count
 from surepick.errors import InvalidInput, NoSuchStudy, StorageError
 from surepick.learning.groups import group_label
-from surepick.learning.spec import DEFAULTS
+from surepick.learning.spec import KEPT
 from surepick.study import requests
 from surepick.study.eras import next_era, plain_key
 from surepick.study.events import Kind, Row
@@ -90,7 +90,7 @@ class HttpStorage:
     def create(self, name: str, rows: Sequence[Row]) -> None:
         """Let the server create a study by the arms and options of an event; it writes an event of its own."""
         event = json.loads(rows[0].text)
-        options = {name: value for name, value in event["options"].items() if value != DEFAULTS.get(name)}
+        options = {name: value for name, value in event["options"].items() if value != KEPT.get(name)}
         options |= options.pop("own", {})
         given = {"candidates": event["candidates"], "lease": event["lease"], "worker": event["by"]}
         given |= {name: event[name] for name in ("group_by",) if name in event}

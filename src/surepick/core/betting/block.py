@@ -180,7 +180,11 @@ class BlockFit:
 
 
 class OwnBets(Protocol):
-    """The bets of a noise model on one block; `docs/guarantee.md` says what they must prove (Theorem 3)."""
+    """The bets of a noise model on one block; `docs/guarantee.md` says what they must prove (Theorem 3).
+
+    They may have a method `of_leader(leader)`, which returns further vectors (d,) for bets on the leader with this
+    number.
+    """
 
     noise_std: float
     """About the standard deviation of one reward, by what was known before the block."""

@@ -97,6 +97,12 @@ class Bets:
     """The largest bias of z by rounding of the readings, in units of sqrt(q)."""
     shuns_rounding: bool = False
     """Whether the past knew of the rounding: then there is no bet where the believed gap is within its bias."""
+    of_leader: Callable[[int], Sequence[Array]] | None = None
+    """Further vectors for a leader, see `core.betting.block.OwnBets`."""
+
+    def vectors_for(self, leader: int) -> list[Array]:
+        """Return the vectors for bets on a leader."""
+        return self.vectors if self.of_leader is None else [*self.vectors, *self.of_leader(leader)]
 
 
 @final
@@ -294,11 +300,13 @@ class BaseWealth(ABC):
     def _bets(self, block: Block, said: BlockFit) -> Bets | None:
         """Return the bets on a block; None if the past has no scale of the noise."""
         law: Law | None
+        of_leader = None
         if block.bet is None:
             law = self._law(block, said)
         else:
             own = block.bet(block, said)
             law = own.noise_std, own.vectors, own.log_returns, None
+            of_leader = getattr(own, "of_leader", None)
         if law is None:
             return None
         noise_std, vectors, log_returns, weights = law
@@ -317,7 +325,7 @@ class BaseWealth(ABC):
             self._weights = weights = weights or ArmWeights.of_least_squares(block.arms, block.pulls[0], said.root)
             vectors += list(weights.W.T)
         weights = weights if self._weighs_arms else None
-        return Bets(vectors, factors, log_returns, noise_std, weights, rounding, block.was_coarse)
+        return Bets(vectors, factors, log_returns, noise_std, weights, rounding, block.was_coarse, of_leader)
 
     def _law(self, block: Block, said: BlockFit) -> Law | None:
         """Return the believed scale of the noise, the vectors and returns of a block, and its weights of arms.
@@ -352,7 +360,8 @@ class BaseWealth(ABC):
             placed = self._placed(leader, bets, log_wealth, forms)
             log_wealth[placed.index] += placed.log_returns(self.misfit)
 
-        for _ in self._candidates.pair_forms(leader, bets.vectors, bets.factors, log_wealth < self.log_price, pay):
+        vectors = bets.vectors_for(leader)
+        for _ in self._candidates.pair_forms(leader, vectors, bets.factors, log_wealth < self.log_price, pay):
             pass  # each piece pays its own candidates
 
     def _placed(self, leader: int, bets: Bets, log_wealth: Array, forms: PairForms) -> Placed:
@@ -439,7 +448,7 @@ class Wealth(BaseWealth):
             placed
             for among in (is_left & is_rival, ~is_left & is_rival)
             for placed in self._candidates.pair_forms(
-                leader, bets.vectors, bets.factors, among, partial(self._placed, leader, bets, log_wealth)
+                leader, bets.vectors_for(leader), bets.factors, among, partial(self._placed, leader, bets, log_wealth)
             )
         ]
 
