@@ -102,9 +102,7 @@ def characteristic_time(
     check_distinct("arms" if others is None else "candidates", compared, arms.triangle() / math.sqrt(arms.n_arms))
     for rows in (arms, compared):
         check_rewards(rows.triangle(), theta)
-    if check_count("m", m, least=1) >= compared.n_arms:
-        raise InvalidInput(f"`m` must be below the number of candidates, {compared.n_arms}, got {m}; choose fewer.")
-    if m > 1:
+    if check_count("m", m, least=1) > 1:
         return optimal_design(arms, _directions_of_several(compared, theta, m), tol, warm_start=warm_start)
     directions = GapDirections(compared, theta)
     design = _solved(PreparedArms(arms), directions, tol=tol, warm_start=warm_start, candidates=others, theta=theta)
@@ -113,6 +111,8 @@ def characteristic_time(
 
 def _directions_of_several(candidates: ArmSet, theta: Array, m: int) -> Array:
     """Return sqrt(2) y / theta'y for y from each of the m best to every other candidate, the value of which is T*."""
+    if m >= candidates.n_arms:
+        raise InvalidInput(f"`m` must be below the number of candidates, {candidates.n_arms}, got {m}; choose fewer.")
     best = candidates.best(theta)
     leaders = [best, *candidates.rivals(best, theta, (), np.copy, m).index[: m - 1].tolist()]
     GapDirections(candidates, theta, leaders=leaders)  # refuses ties
