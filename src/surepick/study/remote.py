@@ -218,7 +218,11 @@ class RemoteStudy(Study):
         """Take in unsolicited results, as for other studies; the same list counts once, also without a key."""
         with self._log.reading() as state:
             given = [
-                (plain_key(requests.find_arm(state, arm)), requests.check_value(state, one), dict(group_label(*group)))
+                (
+                    plain_key(requests.find_arm(state, arm)),
+                    requests.check_value(state, one),
+                    *[dict(label) for label in map(group_label, group) if label],
+                )
                 for arm, one, *group in pairs
             ]
         said = self._client.tell_earlier(given, worker=self._who(worker), key=key)

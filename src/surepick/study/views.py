@@ -6,7 +6,7 @@
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, final
 
 from surepick._texts import vector_words
@@ -117,10 +117,15 @@ class StudySnapshot:
     """Number and hash of the last event."""
 
     def record(self, only: Sequence[str] = ()) -> Record:
-        """Return the status for a program, all of it or some fields; estimates that are not proved are worked out."""
+        """Return the status for a program, all of it or some fields; estimates that are not proved are worked out.
+
+        `groups` is there if measurements have labels: how much higher each group reads, by estimate.
+        """
         known = {name: value for name, value in vars(self.status).items() if name != "find_outlook"}
         if not only or {*only} & {*OF_OUTLOOK}:
             known |= self._outlook()
+        if self.learner.groups:
+            known["groups"] = [{**asdict(one), "label": dict(one.label)} for one in self.learner.groups]
         return {name: known[name] for name in only or known}
 
     def _outlook(self) -> Record:
