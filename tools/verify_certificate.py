@@ -52,7 +52,6 @@ COVERED = {
     "reward_range": None,
     "rewards": None,
     "candidates": None,
-    "groups": "watch",
 }
 """Options that change the bets, and the values that this program covers."""
 
@@ -524,6 +523,7 @@ class Study:
         self._n_over = self._n_over if is_kept else len(self._eras)
         was = self._now.options if is_kept else self.options
         has_proof = self.options["noise_std"] == was["noise_std"] and self.options["delta"] <= was["delta"]
+        has_proof = has_proof and self.options.get("groups") == was.get("groups")
         began = bool(arms["rows"]), is_kept, has_open
         self._eras.append(Era(*own, *began, len(self.measurements), len(self.rows), groups))
         self._settle_again()
