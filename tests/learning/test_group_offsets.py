@@ -218,6 +218,6 @@ def test_a_look_changes_no_bit(groups: str) -> None:
             unread.tell(arm, value)
             assert read.snapshot.groups is not None
     one, other = read.state.settled.model, unread.state.settled.model
-    assert one._log_evidence == other._log_evidence  # noqa: SLF001
+    assert one._log_evidence == other._log_evidence
     assert read.decision == unread.decision
     np.testing.assert_array_equal(read.theta, unread.theta)
