@@ -52,7 +52,6 @@ COVERED = {
     "reward_range": None,
     "rewards": None,
     "candidates": None,
-    "groups": "watch",
 }
 """Options that change the bets, and the values that this program covers."""
 
@@ -524,7 +523,7 @@ class Study:
         own = self.era, self.options, event["coordinates"], self.gone | retired, retired
         self._n_over = self._n_over if is_kept else len(self._eras)
         was = self._now.options if is_kept else self.options
-        is_same = all(self.options.get(name) == was.get(name) for name in ("noise_std", "drift"))
+        is_same = all(self.options.get(name) == was.get(name) for name in ("noise_std", "drift", "groups"))
         has_proof = is_same and self.options["delta"] <= was["delta"]
         began = bool(arms["rows"]), is_kept, has_open
         self._eras.append(Era(*own, *began, len(self.measurements), len(self.rows), groups))

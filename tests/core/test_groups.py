@@ -11,7 +11,7 @@ from surepick.core.betting.bets import Residuals, log_t_returns
 from surepick.core.betting.block import ArmWeights, Block, fit
 from surepick.core.betting.bounded import BoundedBlock
 from surepick.core.groups import GroupCodes, OffsetLeastSquares, Offsets, group_effects, indicators
-from surepick.core.misfit import EffectWatch
+from surepick.core.misfit import MOST_EFFECTS, EffectWatch
 from surepick.core.noise import residuals
 from surepick.types import Array, IntArray
 from tests.statistical.paths import error_limit
@@ -247,3 +247,25 @@ def test_alarms_of_the_watch_are_rare_and_find_what_is_there(noise_std: float | 
     quiet = sum(_alarm(rng, noise_std, 3.0 if of_arms else 0.0, 0.0, of_arms=of_arms) for rng in rngs)
     loud = sum(_alarm(rng, noise_std, 3.0, 1.0 if of_arms else 0.0, of_arms=of_arms) for rng in rngs)
     assert quiet <= error_limit(n, 0.3) < loud
+
+
+def test_hundreds_of_items_are_not_watched() -> None:
+    """A bet on that many effects would take longer than all else: evidence stays as it was."""
+    rng = np.random.default_rng(0)
+    watch, empty = EffectWatch((2.0,), 1.0), np.zeros((8, 0), dtype=np.int64)
+    before = 0.0
+    for block in range(60):
+        items = [(4 * block + place,) for place in (0, 0, 1, 1, 2, 2, 3, 3)]
+        watch.settle(np.ones((8, 1)), 3.0 * rng.standard_normal(8), empty, items)
+        if 4 * block + 3 < MOST_EFFECTS:
+            before = watch.log_evidence
+    assert watch.log_evidence == before != 0.0
+
+
+def test_leverages_are_the_diagonal_of_the_projection() -> None:
+    """Of two factors: what dense linear algebra finds; without the level of all, less by one over their number."""
+    codes = np.random.default_rng(2).integers(0, 3, (12, 2))
+    Z = indicators(codes)
+    diagonal = np.diagonal(Z @ np.linalg.pinv(Z))
+    np.testing.assert_allclose(Offsets(codes).leverages(), diagonal, atol=1e-12)
+    np.testing.assert_allclose(Offsets(codes).leverages(keeps_level=True), diagonal - 1.0 / 12, atol=1e-12)

@@ -221,3 +221,30 @@ def test_a_look_changes_no_bit(groups: str) -> None:
     assert one._log_evidence == other._log_evidence
     assert read.decision == unread.decision
     np.testing.assert_array_equal(read.theta, unread.theta)
+
+
+def test_a_slip_is_found_beside_offsets() -> None:
+    """A value in which the point is shifted stands apart from its own block, and is named with its number."""
+    learner, rng = _learner(), np.random.default_rng(8)
+    for turn in range(14):
+        for place, arm in enumerate(learner.next_arms(8, group=f"day {turn}")):
+            value = float(50.0 + MEANS[arm] + 3.0 * (turn % 3) + rng.standard_normal())
+            learner.tell(arm, 10.0 * value if (turn, place) == (12, 3) else value)
+    result = learner.result()
+    assert result.model_check == "contradicted"
+    assert f"number {12 * 8 + 3}, of arm " in result.misfit
+    assert " where the others say 5" in result.misfit
+
+
+def test_pass_or_fail_beside_offsets() -> None:
+    """Days on which more pass than on others: the answer is right, and no share of successes is shown."""
+    learner, rng = _learner(rewards="binary"), np.random.default_rng(9)
+    rates = np.array([0.75, 0.45, 0.35, 0.25])
+    while not learner.stopped and learner.estimate.n_pulls < 3000:
+        turn = learner.estimate.n_pulls // 12
+        easier = float(np.random.default_rng(turn).choice([-0.2, 0.0, 0.2]))
+        for arm in learner.next_arms(12, group={"day": turn}):
+            learner.tell(arm, float(rng.random() < rates[arm] + easier))
+    result = learner.result()
+    assert (result.stopped, result.best, result.guarantee) == (True, 0, "proved")
+    assert result.arms.likely_low is not None

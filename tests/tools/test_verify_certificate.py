@@ -310,6 +310,30 @@ def test_checks_a_study_of_the_package(tmp_path: Path, noise_std: float | None) 
     assert verified(tmp_path, signed(certificate | {"best": best}, rows), rows)[0] == 1
 
 
+@pytest.mark.parametrize("noise_std", [1.0, None])
+@pytest.mark.parametrize("has_constant", [True, False])
+def test_regresses_offsets_out_of_the_bets(tmp_path: Path, noise_std: float | None, has_constant: bool) -> None:
+    """With groups="offset", two factors and a void result; the same log without its labels has another verdict."""
+    X, theta, rng = problem(3, n_arms=5, dim=3)
+    X[:, 0] = 1.0 if has_constant else X[:, 0]
+    study = sp.create_study("own", arms=X, storage="memory:", groups="offset", noise_std=noise_std)
+    high = 4.0 * rng.normal(size=(2, 200))
+    while not study.stopped and len(study.measurements) < 400:
+        turn = len(study.measurements) // 6
+        for ask in study.ask(6, group={"day": turn // 2, "bench": turn % 2}):
+            study.tell(ask, float(X[ask.arm] @ theta + high[0, turn // 2] + high[1, turn % 2] + rng.normal()))
+        if turn == 4:
+            study.void(5, reason="mislabelled")
+    assert study.stopped
+    certificate, events = study.certificate(), study.log
+    code, said = verified(tmp_path, certificate, chained(events))
+    assert code == AGREES, said
+    for event in events:
+        event.pop("group", None)
+    code, said = verified(tmp_path, certificate, chained(events))
+    assert code == 1, said
+
+
 def test_follows_labels_of_groups(tmp_path: Path) -> None:
     """Labels are counted in the certificate; a result with another label than its ask is seen."""
     X, theta, rng = problem(1, n_arms=5, dim=3)

@@ -70,6 +70,13 @@ class Offsets:
             projected += weighted.sum(axis=0) / self._weights.sum()
         return projected.reshape(M.shape)
 
+    def leverages(self, *, keeps_level: bool = False) -> Array:
+        """Return the diagonal of Z Z^+ (n,) for weights of one: how far each result moves its own offsets."""
+        leverages = 1.0 / self._total[self._group]
+        if self._basis is not None:
+            leverages = leverages + (self._basis**2).sum(axis=1)
+        return leverages - 1.0 / len(leverages) if keeps_level else leverages
+
 
 def indicators(codes: IntArray) -> Array:
     """Return Z (n, G): a column for every level of every factor that occurs."""

@@ -75,6 +75,8 @@ from surepick.core.linalg import log_chi_mean, one_blas_thread
 from surepick.core.noise import MIXTURE, ArmMeans, noise_limits
 from surepick.types import Array, IntArray
 
+MOST_EFFECTS = 200
+"""Effects of groups or of arms that are looked for at most: with more, such as hundreds of items, nothing is bet."""
 TAUS, LARGE_TAUS = (0.05, 0.15, 0.5), (4.0, 40.0)
 """Sizes of the misfits that are looked for, in units of the noise; large ones only if that is unknown: beside a known
 noise they show as scatter, which may as well mean that the noise is larger than was said."""
@@ -319,7 +321,8 @@ class EffectWatch:
         block = self._sorted(X, rewards, codes, effects)
         codes, S = self._columns(block)
         rows = np.hstack([block.X, indicators(codes)])
-        if len(block.arms) > rows.shape[1] or len(block.arms) > np.linalg.matrix_rank(rows):
+        has_spare = len(block.arms) > rows.shape[1] or len(block.arms) > np.linalg.matrix_rank(rows)
+        if has_spare and S.shape[1] <= MOST_EFFECTS:
             M, F = self._beliefs(S)
             cells = ArmMeans(block.arms, rows, block.counts, block.means, block.squares)
             log_E = log_factors(cells, M, np.zeros_like(M), F, self.noise_std)
@@ -395,9 +398,12 @@ def check_pulls(alpha: float, n_spare: int, noise_std: float, kappa: float) -> i
     return math.ceil(2.0 * (n_spare - math.log(alpha)) * (noise_std / kappa) ** 2)
 
 
-def farthest(estimate: LeastSquares, X: Array, rewards: Array) -> tuple[int, float]:
-    """Return which reward (t,), of pulls X (t, d), is farthest from the others' prediction, and this prediction."""
-    h = np.minimum(np.einsum("ij,ij->i", X @ estimate.A_inv, X), 1.0 - 1e-9)
+def farthest(estimate: LeastSquares, X: Array, rewards: Array, leverages: Array | float = 0.0) -> tuple[int, float]:
+    """Return which reward (t,), of pulls X (t, d), is farthest from the others' prediction, and this prediction.
+
+    `leverages` (t,): how far each reward moves the offset of its own group, if groups have offsets.
+    """
+    h = np.minimum(np.einsum("ij,ij->i", X @ estimate.A_inv, X) + leverages, 1.0 - 1e-9)
     e = (rewards - X @ estimate.theta) / (1.0 - h)
     i = int(np.argmax(np.abs(e) * np.sqrt(1.0 - h)))
     return i, float(rewards[i] - e[i])

@@ -46,7 +46,7 @@ SLIP_SHARE = 0.5
 IF_SLIP = "If it is a slip, correct it."
 IF_GROUP = 'Repeat with groups="offset", which allows for that.'
 # Levels of all factors together, up to which offsets are worked out.
-MOST_LEVELS = 500
+MOST_LEVELS = 200
 BENCH_TAUS = (0.3, 1.0, 4.0)
 """Sizes of offsets of days and benches that are looked for, in units of the noise."""
 GroupTable = tuple[GroupEffect, ...]
@@ -89,10 +89,12 @@ class Pulls(NamedTuple):
     rewards: Array
     beside: Array
     """The part of the rewards (n,) that the offsets of groups explain; 0 where there are none."""
+    leverages: Array | float = 0.0
+    """How far each reward (n,) moves the offsets of its own groups; 0 where there are none."""
 
     def farthest(self, estimate: LeastSquares) -> tuple[int, float]:
         """Return which reward is farthest from the prediction by the others, and this prediction."""
-        i, predicted = farthest(estimate, self.X, self.rewards - self.beside)
+        i, predicted = farthest(estimate, self.X, self.rewards - self.beside, self.leverages)
         return i, predicted + float(self.beside[i])
 
 

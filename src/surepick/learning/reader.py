@@ -396,8 +396,14 @@ class Reader:
         learner, fit = self._learner, self._fit
         if fit is None or learner.misfit > 0.0:
             return None, None
-        arms = learner.measured_arms
-        if learner.is_binary and isinstance(arms, WhitenedArms) and arms.n_arms == arms.dim and view is arms:
+        arms, has_shares = learner.measured_arms, learner.spec.groups != "offset"
+        if (
+            learner.is_binary
+            and has_shares
+            and isinstance(arms, WhitenedArms)
+            and arms.n_arms == arms.dim
+            and view is arms
+        ):
             return wilson(*successes_of(self._known.estimate, arms))
         return likely_of(view, fit, only=self.listed(view), reward_range=self._range_of(view))
 

@@ -410,7 +410,8 @@ class Settlement:
             return Pulls(places, numbers, arms, X, rewards, np.zeros(len(rewards)))
         offsets, level = Offsets(groups), self.model.has_constant
         beside = rewards - offsets.off(rewards, keeps_level=level)
-        return Pulls(places, numbers, arms, offsets.off(X, keeps_level=level), rewards, beside)
+        leverages = offsets.leverages(keeps_level=level)
+        return Pulls(places, numbers, arms, offsets.off(X, keeps_level=level), rewards, beside, leverages)
 
     def _block(
         self, planned: PlannedBlock, arms: IntArray, X: Array, rewards: Array, groups: IntArray | None
