@@ -169,7 +169,7 @@ def test_a_drift_that_was_not_given_is_named() -> None:
 
 
 def test_a_slip_or_a_bent_mean_is_no_drift() -> None:
-    """Only what differs between blocks is: false once in a million looks at normal noise."""
+    """Only what differs between blocks is: false about once in a million looks."""
     rng, arms = np.random.default_rng(0), np.tile(np.arange(5.0), 40)
     blocks, rewards = np.repeat(np.arange(20.0), 10), rng.standard_normal(200) + arms**2
     assert not has_drift(arms, blocks, rewards)

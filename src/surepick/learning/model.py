@@ -50,8 +50,8 @@ MOST_LEVELS = 200
 BENCH_TAUS = (0.3, 1.0, 4.0)
 """Sizes of offsets of days and benches that are looked for, in units of the noise."""
 GroupTable = tuple[GroupEffect, ...]
-DRIFT_ALPHA, MOST_WORK = 1e-6, 1e9
-"""Largest probability of blaming a drift where there is none, at one look at normal noise; and steps of a look."""
+DRIFT_ALPHA = 1e-6
+"""About the largest probability of blaming a drift where there is none, at one look."""
 DRIFTS = (
     "Readings drift over time: blocks differ from each other by more than the noise. Give `drift` beside `noise_std`, "
     'or use noise="any".'
@@ -378,27 +378,27 @@ def group_words(table: GroupTable) -> str:
 
 
 def has_drift(arms: Array, blocks: Array, rewards: Array) -> bool:
-    """Return whether a level for each block, beside a mean for each arm, explains the rewards far better: an F-test.
+    """Return whether blocks differ: an F-test of the ranks of rewards less the median of their arm.
+
+    A slip moves one rank, and a mean that does not follow the features moves a median.
 
     Args:
         arms: numbers (n,).
         blocks: number of the block of each (n,).
         rewards: (n,).
     """
-    of_arms, of_blocks = ((each[:, None] == np.unique(each)).astype(np.float64) for each in (arms, blocks))
-    if len(rewards) * (of_arms.shape[1] + of_blocks.shape[1]) ** 2 > MOST_WORK:
+    apart = rewards.copy()
+    for arm in np.unique(arms):
+        apart[arms == arm] -= np.median(rewards[arms == arm])
+    ranks = np.argsort(np.argsort(apart, kind="stable"), kind="stable") - 0.5 * (len(rewards) - 1.0)
+    numbers, block = np.unique(blocks, return_inverse=True)
+    more, spare = len(numbers) - 1, len(rewards) - len(numbers) - len(np.unique(arms)) + 1
+    if more <= 0 or spare <= 0:
         return False
-    sums, spare = [], []
-    for rows in (of_arms, np.hstack([of_arms, of_blocks])):
-        Q = range_basis(rows)
-        left = rewards - Q @ (Q.T @ rewards)
-        sums.append(float(left @ left))
-        spare.append(len(rewards) - Q.shape[1])
-    more = spare[0] - spare[1]
-    if more <= 0 or spare[1] <= 0 or not sums[1] > 0.0:
-        return False
-    ratio = (sums[0] - sums[1]) / more / (sums[1] / spare[1])
-    return bool(scipy.special.fdtrc(more, spare[1], max(ratio, 0.0)) < DRIFT_ALPHA)
+    between = float((np.bincount(block, ranks) ** 2 / np.bincount(block)).sum())
+    within = float(ranks @ ranks) - between
+    ratio = between / more / (within / spare) if within > 0.0 else math.inf
+    return bool(scipy.special.fdtrc(more, spare, ratio) < DRIFT_ALPHA)
 
 
 def check_audit(noise: NoiseModel, arms: object) -> None:
