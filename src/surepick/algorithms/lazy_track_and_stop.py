@@ -26,8 +26,9 @@ from surepick.algorithms.rounds import Rounds, RoundsDesign
 from surepick.arms.base import ArmSet, RowSubset
 from surepick.arms.views import LARGE, ScaledArms, Task, divided
 from surepick.core.betting.bounded import variances_by
+from surepick.core.betting.targets import rows_apart
 from surepick.core.design import Design
-from surepick.core.design.directions import GapDirections
+from surepick.core.design.directions import GapDirections, RowDirections
 from surepick.core.design.generation import PreparedArms
 from surepick.core.design.solve import optimal_design, separating_design
 from surepick.core.linalg import one_blas_thread
@@ -35,8 +36,9 @@ from surepick.errors import InvalidInput
 from surepick.sampling.base import Sampler, SamplerContext
 from surepick.sampling.schedules import Geometric, Schedule, schedule_for
 from surepick.sampling.tracking import EigenvalueFloor, ExplorationSet, Tracker, Tracking, check_share, exploration_set
-from surepick.stopping import as_rule
+from surepick.stopping import Stopping, as_rule
 from surepick.stopping.base import Rule
+from surepick.stopping.targets import Targets
 from surepick.types import Array, IntArray
 
 # Relative gaps of the designs. A gap of one percent costs at most one percent of the pulls. Early on the estimate is
@@ -100,6 +102,7 @@ class LazyTrackAndStop(Options):
     takes_vectors: ClassVar[bool] = True
     supports_top_m: ClassVar[bool] = True
     takes_costs: ClassVar[bool] = True
+    takes_target: ClassVar[bool] = True
 
     def compose(self, task: Task) -> tuple[Sampler, Rule]:
         """Return the sampler and the stopping rule."""
@@ -114,7 +117,9 @@ class LazyTrackAndStop(Options):
             arms, self.exploration_set or ("random" if is_paper else "pivoted"), task.spanning, task.seed
         )
         can_bet = task.candidates.is_local and not (task.m > 1 and task.epsilon > 0.0)
-        usual = "betting" if can_bet else "evidence"
+        usual: Stopping = "betting" if can_bet else "evidence"
+        if task.target is not None:
+            usual = Targets()
         rule = as_rule(
             self.stopping or ("paper-appendix" if is_paper else usual),
             start_arms=chosen,
@@ -210,7 +215,7 @@ class LazySampler:
         if is_fresh or (is_large and is_early):
             return
         try:
-            directions = self._directions(context)
+            directions = self._directions(context) if self.task.target is None else self._calls(context)
         except InvalidInput:
             return  # estimates tie or nearly so: the design in force stays
         tol = LARGE_TOL if is_large else min(max(TIGHTEST_TOL, 0.3 * context.n_pulls**-0.5), LOOSEST_TOL)
@@ -280,6 +285,14 @@ class LazySampler:
             self._design = replace(self._design, hardest=hardest[is_left], multipliers=multipliers)
         self._index = index
         return directions
+
+    def _calls(self, context: SamplerContext) -> RowDirections:
+        """Return the directions of the candidates without a call."""
+        assert context.theta is not None
+        assert self.task.target is not None
+        return RowDirections(
+            RowSubset(rows_apart(self.task.rivals, self.task.target, context.theta, self.task.epsilon, context.alive))
+        )
 
     def next(self) -> int:
         """Return the next arm."""

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, TypeVar, final
+from typing import Any, Literal, TypeVar, final
 
 import numpy as np
 
@@ -324,6 +324,23 @@ ArmView = WhitenedArms | NumberedVectors
 
 
 @final
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What candidates are held against, where each is called met or failed."""
+
+    value: float
+    """The threshold; beside a control minus the margin, for differences from it."""
+    control: int | None = None
+    """Number of the candidate that the others are compared with; None: none."""
+    calls: Literal["all", "fdr"] = "all"
+    """What the risk is about: any wrong call, or the share of wrong calls."""
+
+    def origin(self, candidates: ArmSet) -> Array:
+        """Return the row (d,) that is taken from all others: that of the control, or 0."""
+        return np.zeros(candidates.dim) if self.control is None else candidates.gather([self.control])[0]
+
+
+@final
 @dataclass(frozen=True, kw_only=True)
 class Task:
     """The task of an algorithm and its stopping rule."""
@@ -351,6 +368,8 @@ class Task:
     """Whether only rules that bet on blocks have a proof for the noise."""
     model: str = "linear"
     """Or "unstructured": every arm has a mean of its own."""
+    target: Target | None = None
+    """What candidates are held against; None: the best is sought."""
 
     @property
     def noise_std(self) -> float:

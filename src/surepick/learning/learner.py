@@ -19,7 +19,7 @@ import numpy as np
 
 from surepick.algorithms import as_algorithm, check_options
 from surepick.algorithms.options import unsupported
-from surepick.arms.views import Task, arms_given, costs_given, views
+from surepick.arms.views import Target, Task, arms_given, costs_given, views
 from surepick.core.checks import check_count, written
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import one_blas_thread
@@ -91,8 +91,15 @@ class Learner:
             noise=noise.name,
             needs_bets=noise.needs_bets,
             model=spec.model,
+            target=self._target(),
         )
         self._begin()
+
+    def _target(self) -> Target | None:
+        spec = self.spec
+        if spec.control is not None:
+            return Target(-spec.margin, int(self.candidates.number_of(spec.control)), spec.calls)
+        return None if spec.threshold is None else Target(spec.threshold, None, spec.calls)
 
     def _begin(self) -> None:
         if why := unsupported(self._composition, self.algorithm, self.task):

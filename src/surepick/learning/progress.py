@@ -49,6 +49,8 @@ def sentences(now: Snapshot, label: Label, *, epsilon_is: str = "epsilon = ", es
     """
     if now.best is None or now.guarantee == "withdrawn":
         return []
+    if now.calls is not None:
+        return _calls().sentences(now, label, estimates=estimates)
     if now.stopped:
         return [] if now.rival is None else [_after_the_end(now, label(now.rival))]
     said = [f"{_leaders(now, label)}{_rival(now, label, estimates=estimates)}."]
@@ -74,11 +76,19 @@ def _estimated(now: Snapshot, label: Label, proved: str, epsilon_is: str) -> lis
     return [sentence for sentence in said if sentence]
 
 
+def _calls() -> Any:
+    from surepick.learning import calls  # noqa: PLC0415 (it takes words from here)
+
+    return calls
+
+
 def facts(now: Snapshot, label: Label, *, epsilon_is: str) -> dict[str, str]:
     """Return the same as short entries, each under a word; arguments as for `sentences`."""
     is_open = not now.stopped
     if now.guarantee == "withdrawn":
         return {"confidence": confidence(now)}
+    if now.calls is not None and now.best is not None:
+        return _calls().facts(now, label, confidence(now))
     words = ("leaders" if now.m > 1 else "leader") if is_open else "best"
     if now.best is None:
         return {words: f"none yet: {counted(now.n_pulls, 'pull')} {too_few(now).partition('.')[0]}"}
@@ -107,6 +117,8 @@ def state_line(now: Snapshot, label: Label) -> str:
     pulls = counted(now.n_pulls, "pull")
     if now.best is None:
         return f"{pulls}, no leader yet"
+    if now.calls is not None:
+        return f"{pulls}, {_calls().tally(now, label)}"
     leads = _leaders(now, label).replace("Leader", "leader", 1)
     likely = estimate_words(now, label, is_short=True)
     estimate = f"; estimate: {likely}" if likely else ""

@@ -12,7 +12,7 @@ This module loads no mathematics: `surepick --help` reads it.
 import inspect
 import re
 import reprlib
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
 from importlib import import_module
@@ -33,6 +33,7 @@ NoiseName = Literal["same", "per-arm", "symmetric"]
 """What `noise=` may be beside a `NoiseModel`: the table of models with a name, which `noise_models.NAMED` follows."""
 ModelName = Literal["linear", "unstructured"]
 Earlier = Literal["guidance", "evidence"]
+CallsName = Literal["all", "fdr"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -48,6 +49,10 @@ class TaskOptions(TypedDict, total=False):
     epsilon: float
     misfit: float
     m: int
+    threshold: float | None
+    control: str | int | None
+    margin: float
+    calls: "CallsName"
     costs: "ArrayLike | None"
     budget: float | None
     seed: int
@@ -70,6 +75,8 @@ class Option:
     """Returns the value as it is used; raises `InvalidInput`."""
     in_identity: Literal["always", "if set", "never"] = "never"
     """Whether the identity of a learner says it."""
+    in_log: Literal["always", "if set"] = "always"
+    """Whether the first event of a study has it also at its default; options that came later are left out then."""
     in_plan: bool = False
     """Whether `plan` takes it. Simulated runs of a plan get it; the forecast is one for its default unless
     `planning.plan` reads it."""
@@ -104,6 +111,16 @@ def _budget(value: Any) -> float | None:
     return None if value is None else float(check(value))
 
 
+def _optional_number(value: Any) -> float | None:
+    return None if value is None else float(_check("check_number", "threshold", needed="a number")(value))
+
+
+def _control(value: Any) -> str | int | None:
+    if isinstance(value, bool) or not (value is None or isinstance(value, str) or hasattr(value, "__index__")):
+        raise InvalidInput(f"`control` must be the name or the row number of an arm, got {reprlib.repr(value)}.")
+    return value if value is None or isinstance(value, str) else int(value)
+
+
 @final
 @dataclass(frozen=True, kw_only=True)
 class Spec:
@@ -132,6 +149,15 @@ class Spec:
             Rewards that contradict exactly linear means are reported then and withdraw nothing.
         m: how many of the best to find; above 1 `result.best` is their list, the best first. For the default algorithm
             and static ones, with betting (without `epsilon`) or evidence.
+        threshold: a value that arms should reach, such as 70: every arm is called met (its mean is above) or failed (it
+            is below), and `result.best` is the list of those that meet it, the best estimate first. With an `epsilon`
+            calls may be off by that much. For the default algorithm and its own rule.
+        control: name or row number of an arm that the others are compared with, instead of a value: an arm is met if it
+            is better than the control, failed if it is worse.
+        margin: beside `control`, how much worse than the control an arm may be and still be met (non-inferiority).
+        calls: what `delta` is about beside `threshold` or `control`. "all": the probability that any call is wrong.
+            "fdr": the expected share of wrong calls, among the met and among the failed (false discovery rate); needs
+            fewer pulls.
         costs: what a pull of each arm costs, in the order of the arms, if that differs: plans are then for the least
             total cost, and `result.cost` says it.
         budget: what may be spent, in pulls or in the unit of `costs`, history apart. The last block is planned to end
@@ -210,6 +236,39 @@ class Spec:
         in_plan=True,
         limits={"ge": 1},
     )
+    threshold: float | None = _declared(
+        None,
+        "Call every arm met or failed against this value, instead of looking for the best.",
+        _optional_number,
+        in_identity="if set",
+        in_log="if set",
+        flag_type=float,
+    )
+    control: str | int | None = _declared(
+        None,
+        "Call every arm met or failed against this arm: a name or a row number.",
+        _control,
+        in_identity="if set",
+        in_log="if set",
+        flag_type=str,
+        file_type=str | int,
+    )
+    margin: float = _declared(
+        0.0,
+        "Beside --control: how much worse an arm may be and still be met (default 0).",
+        _check("check_number", "margin", needed="a number of at least 0", allowed=lambda x: x >= 0.0),
+        in_identity="if set",
+        in_log="if set",
+        limits={"ge": 0},
+    )
+    calls: CallsName = _declared(
+        "all",
+        "Beside --threshold or --control: delta bounds the risk of any wrong call (all, the default), or the expected "
+        "share of wrong calls (fdr).",
+        partial(_one_of, "calls", get_args(CallsName)),
+        in_identity="if set",
+        in_log="if set",
+    )
     costs: "ArrayLike | None" = _declared(
         None, "Column of the arms' file that says what a pull of each costs.", in_plan=True, flag_type=str
     )
@@ -243,7 +302,24 @@ class Spec:
         model = spec.noise_model
         if model.is_repeated and spec.budget is not None:
             raise InvalidInput(f'`budget` is not supported with noise="{model.name}"; leave it out.')
+        if why := next(spec._odd_targets(), None):  # noqa: SLF001 (of this class)
+            raise InvalidInput(why)
         return spec
+
+    def _odd_targets(self) -> Iterator[str]:
+        """Yield why `threshold`, `control`, `margin` and `calls` do not go together."""
+        if self.threshold is not None and self.control is not None:
+            yield f"one of `threshold` and `control` is needed, got {self.threshold:g} and {self.control!r}; drop one."
+        if self.margin and self.control is None:
+            yield f"`margin` is how far an arm may be below a `control`, got {self.margin:g} without one; leave it out."
+        if self.calls != "all" and self.threshold is None and self.control is None:
+            yield f'calls="{self.calls}" goes with `threshold` or `control`, got neither; give one of them.'
+        bounds = self.noise_model.reward_range
+        if self.threshold is not None and bounds is not None and not bounds[0] < self.threshold < bounds[1]:
+            yield (
+                f"`threshold` must be between the bounds of the rewards, {bounds[0]:g} and {bounds[1]:g}, got "
+                f"{self.threshold:g}; means are never outside."
+            )
 
     @cached_property
     def noise_model(self) -> "NoiseModel":

@@ -120,25 +120,28 @@ def lower_bound(arms: Any, theta: Any, delta: float = 0.05, noise_std: float = 1
 
 def separating_design(
     ground: PreparedArms,
-    directions: GapDirections,
+    directions: Directions,
     *,
     tol: float,
     warm_start: Design | None = None,
     is_sparse: bool = True,
 ) -> Design:
-    """Return the design that separates a given leader from the candidates that still count.
+    """Return the design that separates a given leader from the candidates that still count, or resolves given rows.
 
     Learners call this again and again. Unlike `characteristic_time` it takes the directions themselves, and uses up to
     d(d+1)/2 arms unless `is_sparse`, which saves passes over large sets. Only weights, value and bounds
     of the result are meaningful when some candidates no longer count.
     """
+    candidates, theta = (
+        (directions.candidates, directions.theta) if isinstance(directions, GapDirections) else (directions.rows, None)
+    )
     return _solved(
         ground,
         directions,
         tol=tol,
         warm_start=warm_start,
-        candidates=directions.candidates,
-        theta=directions.theta,
+        candidates=candidates,
+        theta=theta,
         is_sparse=is_sparse,
     )
 
