@@ -32,6 +32,7 @@ from surepick.core.design.directions import GapDirections, RowDirections
 from surepick.core.design.generation import PreparedArms
 from surepick.core.design.solve import optimal_design, separating_design
 from surepick.core.linalg import one_blas_thread
+from surepick.core.noise import noise_estimate
 from surepick.errors import InvalidInput
 from surepick.sampling.base import Sampler, SamplerContext
 from surepick.sampling.schedules import Geometric, Schedule, schedule_for
@@ -288,10 +289,13 @@ class LazySampler:
 
     def _calls(self, context: SamplerContext) -> RowDirections:
         """Return the directions of the candidates without a call."""
+        task, estimate = self.task, context.estimate
         assert context.theta is not None
-        assert self.task.target is not None
+        assert task.target is not None
+        noise = noise_estimate(estimate) if task.given_noise_std is None else task.given_noise_std
+        errors = estimate.factor() * (noise if math.isfinite(noise) else 0.0)
         return RowDirections(
-            RowSubset(rows_apart(self.task.rivals, self.task.target, context.theta, self.task.epsilon, context.alive))
+            RowSubset(rows_apart(task.rivals, task.target, context.theta, task.epsilon, context.alive, errors))
         )
 
     def next(self) -> int:

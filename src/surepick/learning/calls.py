@@ -5,14 +5,24 @@ The sentences of `verdict` and `sentences` are part of certificates, as those of
 
 import math
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, get_args
 
 from surepick._texts import counted, joined, percent
-from surepick.learning.progress import Label, left_to_do, named
 from surepick.learning.snapshot import Call, Snapshot
+from surepick.types import IntArray
 
+# A sentence names at most this many arms.
+MOST_NAMED = 10
+Label = Callable[[Any], str]
+"""From an arm to the name that the reader knows."""
 _IS_OPEN = ("is open", "are open")
+
+
+def named(arms: Sequence[Any] | IntArray, label: Label) -> list[str]:
+    """Return the names of the first arms, and how many more there are."""
+    n_more = len(arms) - MOST_NAMED
+    return [label(arm) for arm in arms[:MOST_NAMED]] + ([f"{n_more:,} more"] if n_more > 0 else [])
 
 
 def arms_called(now: Snapshot, call: Call) -> list[Any]:
@@ -47,6 +57,11 @@ def _verbs(now: Snapshot, label: Label) -> tuple[str, str, str, str]:
     return f"is {how}", f"are {how}", "is not", "are not"
 
 
+def target_words(now: Snapshot, label: Label) -> str:
+    """Say what several arms do that meet the target."""
+    return _verbs(now, label)[1]
+
+
 def risk(now: Snapshot) -> str:
     """Say what the accepted risk is about, as the end of a sentence."""
     assert now.specification is not None
@@ -74,15 +89,15 @@ def verdict(now: Snapshot, label: Label, pulls: str, doubt: str) -> str:
     return f"{tally(now, label)}, after {pulls}: {risk(now)} ({claimed})."
 
 
-def sentences(now: Snapshot, label: Label, *, estimates: bool = True) -> list[str]:
+def sentences(now: Snapshot, label: Label, left_to_do: str) -> list[str]:
     """Name the arms that are called, and before the end what is open and what is left to do.
 
     Args:
         now: what was found; not withdrawn.
         label: names of arms.
-        estimates: whether to say what is not proved.
+        left_to_do: about how many pulls are needed, an estimate; "" leaves that out.
     """
-    met, failed, is_open = (arms_called(now, call) for call in ("met", "failed", "open"))
+    met, failed, is_open = (arms_called(now, call) for call in get_args(Call))
     said = [] if now.stopped else [f"So far {tally(now, label)}."]
     if met:
         said.append(f"Met: {joined(named(met, label))}.")
@@ -93,16 +108,17 @@ def sentences(now: Snapshot, label: Label, *, estimates: bool = True) -> list[st
     said.append(f"Open: {joined(named(is_open, label))}{_hardest(now, label, is_open)}.")
     if now.guarantee == "proved" and (met or failed):
         said.append(f"Calls so far are proved: {risk(now)}, whenever you stop.")
-    return [*said, f"To call all of them: {left_to_do(now)}."] if estimates else said
+    return [*said, f"To call all of them: {left_to_do}."] if left_to_do else said
 
 
 def _hardest(now: Snapshot, label: Label, is_open: Sequence[Any]) -> str:
     return f"; hardest to call: {label(now.hardest)}" if now.hardest is not None and len(is_open) > 1 else ""
 
 
-def facts(now: Snapshot, label: Label, confidence: str) -> dict[str, str]:
+def facts(now: Snapshot, label: Label, confidence: str, left_to_do: str) -> dict[str, str]:
     """Return the same as short entries, each under a word."""
-    said = {call: joined(named(arms_called(now, call), label)) for call in ("met", "failed", "open")}
+    called = {call: named(arms_called(now, call), label) for call in get_args(Call)}
+    said = {call: joined(names) for call, names in called.items() if names}
     if not now.stopped and now.hardest is not None:
         said["hardest to call"] = label(now.hardest)
     if now.guarantee == "doubtful":
@@ -110,5 +126,5 @@ def facts(now: Snapshot, label: Label, confidence: str) -> dict[str, str]:
     else:
         said["proved"] = f"{tally(now, label)}; {risk(now)}"
     if not now.stopped and math.isfinite(now.remaining):
-        said["remaining"] = left_to_do(now)
+        said["remaining"] = left_to_do
     return {word: text for word, text in said.items() if text}

@@ -17,9 +17,10 @@ from surepick._texts import counted, joined, percent, vector_words
 from surepick.arms.base import same_features
 from surepick.learning import calls
 from surepick.learning.assumptions import REPEATS_ADVICE, assumed
+from surepick.learning.calls import Label, named
 from surepick.learning.model import IF_SLIP
 from surepick.learning.noise_models import looks_binary
-from surepick.learning.progress import Label, far_words, named, sentences, too_few
+from surepick.learning.progress import far_words, sentences, too_few
 from surepick.types import Guarantee
 
 if TYPE_CHECKING:
@@ -196,9 +197,9 @@ def unmeasured(result: "Result", *, audit: str = "audit") -> str:
     if not arms:
         return ""
     was, its = ("was", "its mean follows") if len(arms) == 1 else ("were", "their means follow")
+    names = joined(named(arms, label_of(result)))
     return (
-        f"{joined(named(arms, label_of(result)))} {was} never measured: {its} from the features. To confirm that, measure after the verdict "
-        f"({audit})."
+        f"{names} {was} never measured: {its} from the features. To confirm that, measure after the verdict ({audit})."
     )
 
 

@@ -96,10 +96,16 @@ class Learner:
         self._begin()
 
     def _target(self) -> Target | None:
-        spec = self.spec
-        if spec.control is not None:
-            return Target(-spec.margin, int(self.candidates.number_of(spec.control)), spec.calls)
-        return None if spec.threshold is None else Target(spec.threshold, None, spec.calls)
+        """Return what candidates are held against; a control without a name may be a row number as text."""
+        spec, control = self.spec, self.spec.control
+        if control is None:
+            return None if spec.threshold is None else Target(spec.threshold, None, spec.calls)
+        if isinstance(control, str) and self.candidates.names is None and control.isdecimal():
+            control = int(control)
+        try:
+            return Target(0.0 - spec.margin, int(self.candidates.number_of(control)), spec.calls)
+        except InvalidInput as error:
+            raise InvalidInput(str(error).replace("`arm`", "`control`")) from None
 
     def _begin(self) -> None:
         if why := unsupported(self._composition, self.algorithm, self.task):

@@ -119,7 +119,8 @@ class Reader:
         if target is None:
             return None
         calls: dict[Any, Call] = dict.fromkeys(range(as_rows(self._learner.candidates).n_arms), "open")
-        calls |= dict.fromkeys(self.verdict.met, "met") | dict.fromkeys(self.verdict.failed, "failed")
+        calls.update(dict.fromkeys(self.verdict.met, "met"))
+        calls.update(dict.fromkeys(self.verdict.failed, "failed"))
         if target.control is not None:
             del calls[target.control]
         return calls

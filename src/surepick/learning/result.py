@@ -226,6 +226,7 @@ class Result(Snapshot):
         rewards, NaN if there are none (arms only); `behind`, the distance of the estimate below that of the leader (of
         several: the last), with
         `behind_low` and `behind_high` of the true distance (NaN in the table of arms if candidates are compared);
+        `call`, with `threshold` or `control`: "met", "failed", "open", or "control" (NaN in `behind` then);
         `same_as`, if some rows have the same features and so cannot be told apart: the lowest row number that has those
         of this one. Without candidates both tables are the arms'.
         """
@@ -247,6 +248,8 @@ class Result(Snapshot):
         columns |= {"behind": behind, "behind_low": behind - margin, "behind_high": behind + margin}
         for name, ends in (("likely_low", rows.likely_low), ("likely_high", rows.likely_high)):
             columns[name] = np.full(len(rows), math.nan) if ends is None else ends.copy()
+        if self.calls is not None and rows is self.compared:
+            columns["call"] = [self.calls.get(arm, "control") for arm in rows.keys]
         if rows.alike:
             columns["same_as"] = np.arange(len(rows))
             for group in rows.alike:
@@ -480,7 +483,10 @@ def _margin_of(learner: "Learner", reader: Reader) -> Callable[[], float | None]
     """
     task, rule = learner.task, learner.rule
     is_plain = (
-        task.candidates is task.arms and task.epsilon == 0.0 and task.m == 1 and not learner.noise_model.needs_bets
+        task.candidates is task.arms
+        and task.epsilon == 0.0
+        and task.m == 1
+        and not learner.noise_model.needs_bets
         and task.target is None
     )
     is_sought = learner.stopped and learner.model == "linear" and is_plain

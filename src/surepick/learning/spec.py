@@ -302,7 +302,7 @@ class Spec:
         model = spec.noise_model
         if model.is_repeated and spec.budget is not None:
             raise InvalidInput(f'`budget` is not supported with noise="{model.name}"; leave it out.')
-        if why := next(spec._odd_targets(), None):  # noqa: SLF001 (of this class)
+        if why := next(spec._odd_targets(), None):
             raise InvalidInput(why)
         return spec
 

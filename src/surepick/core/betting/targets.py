@@ -88,8 +88,8 @@ class TargetWealth(BaseWealth):
         """Return one account of every row (K,), less log(K/k) where k rows share the risk: now, or with an open one."""
         shared: float | Array = 1.0
         if self.target.calls == "fdr":
-            n = np.count_nonzero(self.calls == _SIDES[place])
-            shared = np.where(self.calls == OPEN, n + 1.0, max(n, 1))
+            n = float(np.count_nonzero(self.calls == _SIDES[place]))
+            shared = np.where(self.calls == OPEN, n + 1.0, max(n, 1.0))
         evidence = self._accounts[place] - np.log(self.n_rows / shared)
         # A row that is called has one account that counts.
         return np.where(self.calls == -_SIDES[place], -np.inf, evidence)
@@ -151,7 +151,14 @@ def _against(forms: PairForms, side: int, value: float) -> PairForms:
     return PairForms(forms.index, products, forms.squares)
 
 
-def rows_apart(candidates: ArmSet, target: Target, theta: Array, epsilon: float, among: BoolArray | None) -> Array:
+def rows_apart(
+    candidates: ArmSet,
+    target: Target,
+    theta: Array,
+    epsilon: float = 0.0,
+    among: BoolArray | None = None,
+    errors: Array | None = None,
+) -> Array:
     """Return the directions (K, d) that a design must resolve, 0 for other rows.
 
     These are sqrt(2) y_a/(|theta'y_a - tau| + eps): the largest y'A^-1 y is then the pulls per nat of the hardest row.
@@ -162,13 +169,17 @@ def rows_apart(candidates: ArmSet, target: Target, theta: Array, epsilon: float,
         theta: parameter, or its estimate (d,).
         epsilon: slack.
         among: rows that count (K,); None: all.
+        errors: E (d, d) with |E'y| the standard error of theta'y; None: theta is known. No distance from the target
+            counts as smaller than its error, or one row that seems to be on the target would have all pulls.
 
     Raises:
         TiedArms: a row is on the target to rounding.
     """
     Y = np.vstack([rows for _, rows in candidates.chunks()]) - target.origin(candidates)
-    gaps = np.abs(Y @ theta - target.value) + epsilon
-    counts = Y.any(axis=1) if among is None else among & Y.any(axis=1)
+    gaps: Array = np.abs(Y @ theta - target.value) + epsilon
+    if errors is not None:
+        gaps = np.maximum(gaps, np.sqrt(square_norms(Y @ errors)))
+    counts: BoolArray = (Y != 0.0).any(axis=1) & (True if among is None else among)
     rounding = 1e-14 * (np.abs(Y) @ np.abs(theta) + abs(target.value)) + SMALLEST_GAP
     if len(tied := np.flatnonzero(counts & (gaps <= rounding))):
         raise TiedArms(
