@@ -26,11 +26,11 @@ from surepick.algorithms.rounds import Rounds, RoundsDesign
 from surepick.arms.base import ArmSet, RowSubset
 from surepick.arms.views import LARGE, ScaledArms, Task, divided
 from surepick.core.betting.bounded import variances_by
-from surepick.core.betting.targets import rows_apart
 from surepick.core.design import Design
 from surepick.core.design.directions import GapDirections, RowDirections
 from surepick.core.design.generation import PreparedArms
 from surepick.core.design.solve import optimal_design, separating_design
+from surepick.core.design.targets import rows_apart
 from surepick.core.linalg import one_blas_thread
 from surepick.core.noise import noise_estimate
 from surepick.errors import InvalidInput

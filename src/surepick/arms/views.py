@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, Literal, TypeVar, final
+from typing import Any, TypeVar, final
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from surepick.core.checks import check_count, check_distinct, check_features, ch
 from surepick.core.design import Design, optimal_design
 from surepick.core.design.generation import frame_of, spanning_arms
 from surepick.core.design.solve import as_candidates
+from surepick.core.design.targets import Target
 from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import SMALLEST_SQUARE, Mixture, log_sum_exp
 from surepick.core.linalg import inverse_factor, triangular, upper_inverse
@@ -321,23 +322,6 @@ def whiten(arms: ArmSet, stds: Array | None = None) -> WhitenedArms:
 
 ArmView = WhitenedArms | NumberedVectors
 """Arms in whitened coordinates; a learner uses the members that both share unless it asks for rows or vectors."""
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Target:
-    """What candidates are held against, where each is called met or failed."""
-
-    value: float
-    """The threshold; beside a control minus the margin, for differences from it."""
-    control: int | None = None
-    """Number of the candidate that the others are compared with; None: none."""
-    calls: Literal["all", "fdr"] = "all"
-    """What the risk is about: any wrong call, or the share of wrong calls."""
-
-    def origin(self, candidates: ArmSet) -> Array:
-        """Return the row (d,) that is taken from all others: that of the control, or 0."""
-        return np.zeros(candidates.dim) if self.control is None else candidates.gather([self.control])[0]
 
 
 @final

@@ -19,8 +19,9 @@ import numpy as np
 
 from surepick.algorithms import as_algorithm, check_options
 from surepick.algorithms.options import unsupported
-from surepick.arms.views import Target, Task, arms_given, costs_given, views
+from surepick.arms.views import Task, arms_given, costs_given, views
 from surepick.core.checks import check_count, written
+from surepick.core.design.targets import Target
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import one_blas_thread
 from surepick.errors import InvalidInput

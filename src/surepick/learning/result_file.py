@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from surepick._files import replacing
-from surepick.arms.views import Target
+from surepick.core.design.targets import Target
 from surepick.errors import InvalidInput
 from surepick.learning.estimates import Estimates
 from surepick.learning.events import Entry, History

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, Protocol, final
 
-from surepick.arms.views import Target, Task
+from surepick.arms.views import Task
+from surepick.core.design.targets import Target
 from surepick.learning.model import ModelCheck
 from surepick.learning.outlook import Outlook
 from surepick.sampling.base import Sampler

@@ -23,18 +23,15 @@ The requirements of `core.betting.wealth` on callers hold here too.
 References: Ville (1939); e-BH: Wang and Ramdas (2022).
 """
 
-import math
 from collections.abc import Iterator
 from typing import Any, final
 
 import numpy as np
 
 from surepick.arms.base import ArmSet, PairForms
-from surepick.arms.views import Target
 from surepick.core.betting.wealth import BaseWealth, Bets
-from surepick.core.design.directions import SMALLEST_GAP
+from surepick.core.design.targets import Target
 from surepick.core.linalg import square_norms
-from surepick.errors import TiedArms
 from surepick.types import Array, BoolArray, IntArray
 
 MET, FAILED, OPEN = 1, -1, 0
@@ -149,41 +146,3 @@ def _against(forms: PairForms, side: int, value: float) -> PairForms:
     products = [side * product for product in forms.products]
     products[:2] = [product - side * value for product in products[:2]]
     return PairForms(forms.index, products, forms.squares)
-
-
-def rows_apart(
-    candidates: ArmSet,
-    target: Target,
-    theta: Array,
-    epsilon: float = 0.0,
-    among: BoolArray | None = None,
-    errors: Array | None = None,
-) -> Array:
-    """Return the directions (K, d) that a design must resolve, 0 for other rows.
-
-    These are sqrt(2) y_a/(|theta'y_a - tau| + eps): the largest y'A^-1 y is then the pulls per nat of the hardest row.
-
-    Args:
-        candidates: the rows.
-        target: what they are held against.
-        theta: parameter, or its estimate (d,).
-        epsilon: slack.
-        among: rows that count (K,); None: all.
-        errors: E (d, d) with |E'y| the standard error of theta'y; None: theta is known. No distance from the target
-            counts as smaller than its error, or one row that seems to be on the target would have all pulls.
-
-    Raises:
-        TiedArms: a row is on the target to rounding.
-    """
-    Y = np.vstack([rows for _, rows in candidates.chunks()]) - target.origin(candidates)
-    gaps: Array = np.abs(Y @ theta - target.value) + epsilon
-    if errors is not None:
-        gaps = np.maximum(gaps, np.sqrt(square_norms(Y @ errors)))
-    counts: BoolArray = (Y != 0.0).any(axis=1) & (True if among is None else among)
-    rounding = 1e-14 * (np.abs(Y) @ np.abs(theta) + abs(target.value)) + SMALLEST_GAP
-    if len(tied := np.flatnonzero(counts & (gaps <= rounding))):
-        raise TiedArms(
-            f"arm {tied[0]} is on the target under theta, so no number of pulls tells on which side of it the arm is, "
-            "and T* is infinite; accept an epsilon > 0, or move the target."
-        )
-    return np.where(counts[:, None], math.sqrt(2.0) * Y / np.where(counts, gaps, 1.0)[:, None], 0.0)

@@ -20,9 +20,11 @@ from surepick.arms.base import ArmSet
 from surepick.arms.finite import FiniteArms, as_arms, rows_like
 from surepick.core.checks import (
     REACH,
+    check_count,
     check_delta,
     check_distinct,
     check_noise_std,
+    check_number,
     check_reach,
     check_rewards,
     check_tol,
@@ -31,6 +33,7 @@ from surepick.core.checks import (
 from surepick.core.design.certificate import EPS, SLACK, Design
 from surepick.core.design.directions import Directions, GapDirections, RowDirections
 from surepick.core.design.generation import Generation, PreparedArms, Start, frame_of
+from surepick.core.design.targets import Target, rows_apart
 from surepick.core.linalg import one_blas_thread, square_norms, triangular, upper_inverse
 from surepick.errors import InvalidInput, NotCertified
 from surepick.types import Array, IntArray
@@ -78,7 +81,15 @@ def optimal_design(arms: Any, directions: Any = None, tol: float = 1e-4, *, warm
 
 
 def characteristic_time(
-    arms: Any, theta: Any, candidates: Any = None, tol: float = 1e-4, *, warm_start: Design | None = None
+    arms: Any,
+    theta: Any,
+    candidates: Any = None,
+    tol: float = 1e-4,
+    *,
+    warm_start: Design | None = None,
+    threshold: float | None = None,
+    control: int | None = None,
+    margin: float = 0.0,
 ) -> Design:
     """Return T* of the arms under theta with the weights that attain it.
 
@@ -88,10 +99,13 @@ def characteristic_time(
         candidates: the rows that are compared, if not the arms themselves.
         tol: relative gap between value and lower bound to reach.
         warm_start: an earlier design on the same arms (and candidates), for speed alone.
+        threshold: T* of calling every candidate met or failed against this value, instead of finding the best.
+        control: the same against the candidate with this row number.
+        margin: beside `control`, how much worse a candidate may be and still be met.
 
     Raises:
         InvalidInput: an argument cannot be used, or its numbers cannot be squared (`core.checks`).
-        TiedArms: two candidates are equally good, so T* is infinite.
+        TiedArms: two candidates are equally good, or one is on the target, so T* is infinite.
     """
     arms = as_arms(arms)
     theta = check_vector("theta", theta, arms.dim)
@@ -100,19 +114,44 @@ def characteristic_time(
     check_distinct("arms" if others is None else "candidates", compared, arms.triangle() / math.sqrt(arms.n_arms))
     for rows in (arms, compared):
         check_rewards(rows.triangle(), theta)
+    if threshold is not None or control is not None:
+        rows = rows_apart(compared, _target(threshold, control, margin, compared.n_arms), theta)
+        return optimal_design(arms, rows, tol, warm_start=warm_start)
     directions = GapDirections(compared, theta)
     design = _solved(PreparedArms(arms), directions, tol=tol, warm_start=warm_start, candidates=others, theta=theta)
     return _checked(design, arms, directions)
 
 
-def lower_bound(arms: Any, theta: Any, delta: float = 0.05, noise_std: float = 1.0, candidates: Any = None) -> float:
+def _target(threshold: float | None, control: int | None, margin: float, n: int) -> Target:
+    if threshold is not None and control is not None:
+        raise InvalidInput(f"one of `threshold` and `control` is needed, got {threshold:g} and {control}; drop one.")
+    if control is None:
+        return Target(check_number("threshold", threshold, needed="a number"))
+    if not 0 <= check_count("control", control, least=0) < n:
+        raise InvalidInput(f"`control` must be a row number below {n}, got {control}.")
+    return Target(0.0 - check_number("margin", margin, needed="at least 0", allowed=lambda x: x >= 0.0), int(control))
+
+
+def lower_bound(
+    arms: Any,
+    theta: Any,
+    delta: float = 0.05,
+    noise_std: float = 1.0,
+    candidates: Any = None,
+    *,
+    threshold: float | None = None,
+    control: int | None = None,
+    margin: float = 0.0,
+) -> float:
     """Return the expected pulls that no delta-correct algorithm can be below: T* sigma^2 kl(delta, 1 - delta).
 
     T* enters through its certified lower end. Gaussian noise of standard deviation `noise_std`. A risk of one half or
-    more needs no pulls at all as far as this bound can tell.
+    more needs no pulls at all as far as this bound can tell. `threshold`, `control` and `margin`: see
+    `characteristic_time`; delta is then the risk of any wrong call.
     """
     delta, noise_std = check_delta(delta), check_noise_std(noise_std)
-    design = characteristic_time(arms, theta, candidates, tol=1e-6)
+    target: dict[str, Any] = {"threshold": threshold, "control": control, "margin": margin}
+    design = characteristic_time(arms, theta, candidates, tol=1e-6, **target)
     if delta >= 0.5:
         return 0.0
     return design.lower_bound * noise_std**2 * (1.0 - 2.0 * delta) * math.log((1.0 - delta) / delta)
