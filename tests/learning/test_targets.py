@@ -187,6 +187,7 @@ def test_static_allocations_call_too(algorithm: str) -> None:
         ({"control": "nobody"}, "`control` must name an arm, got 'nobody'"),
         ({"control": 12}, "`control` must be a row number between 0 and 11"),
         ({"control": 2.5}, "`control` must be the name or the row number of an arm"),
+        ({"threshold": 70, "earlier": "evidence"}, 'earlier="evidence" has no proof beside `threshold`'),
         ({"threshold": 70, "m": 2}, "`m` must be 1 beside `threshold`"),
         ({"threshold": 70, "misfit": 1.0}, "`misfit` must be 0 beside `threshold`"),
         ({"control": 3, "stopping": "evidence"}, "`control` has no proof for stopping='evidence'"),

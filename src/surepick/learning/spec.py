@@ -314,6 +314,9 @@ class Spec:
             yield f"`margin` is how far an arm may be below a `control`, got {self.margin:g} without one; leave it out."
         if self.calls != "all" and self.threshold is None and self.control is None:
             yield f'calls="{self.calls}" goes with `threshold` or `control`, got neither; give one of them.'
+        if self.earlier == "evidence" and (self.threshold is not None or self.control is not None):
+            named = "threshold" if self.control is None else "control"
+            yield f'earlier="evidence" has no proof beside `{named}`; leave it out: earlier results then guide plans.'
         bounds = self.noise_model.reward_range
         if self.threshold is not None and bounds is not None and not bounds[0] < self.threshold < bounds[1]:
             yield (
