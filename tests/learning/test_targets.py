@@ -11,6 +11,7 @@ import surepick as sp
 from surepick.errors import InvalidInput, NoiseWarning
 from surepick.learning.learner import Learner
 from surepick.learning.result import Result
+from surepick.reporting.study_view import line_of, view_of
 from surepick.types import Array
 
 RNG = np.random.default_rng(1)
@@ -250,6 +251,11 @@ def test_a_study() -> None:
     measure()
     assert study.stopped
     assert sorted(study.best) == [0, 5, 10, 11]
+    view = view_of(study)
+    assert view.proved["proved"].startswith("4 of 12 arms meet 70, 8 do not; ")
+    assert view.leaders["met"] == "alloy 11, alloy 10, alloy 5 and alloy 0"
+    assert {place.name: place.proved for place in view.leaderboard.places} == study.status.calls
+    assert line_of(study).proved == "4 of 12 arms meet 70, 8 do not"
     certificate = study.certificate()
     assert certificate["calls"]["alloy 0"] == "met"
     assert certificate["claim"].startswith("4 of 12 arms meet 70, 8 do not, after ")
