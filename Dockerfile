@@ -5,6 +5,7 @@ WORKDIR /src
 COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY src ./src
 COPY examples/naive ./examples/naive
+COPY tools/pypi_readme.py ./tools/pypi_readme.py
 RUN pip install --no-cache-dir -c constraints.txt '.[app,server,study,postgres,files,tables,report]' \
     && useradd --create-home --uid 1000 surepick \
     && mkdir /data && chown surepick /data

@@ -1,8 +1,11 @@
 """The page of the command line, docs/cli.md, made of the commands' own help; and the schema of a study.toml.
 
-`python -m docs.commands` writes both; a test says if they are not what the commands are.
+`python -m docs.commands` writes both; a test says if they are not what the commands are. Examples stand on the page
+between the name of a command and its help. They are written by hand, and stay when the page is written anew; tests
+compare their outputs with those of the commands.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +21,9 @@ WIDTH = 100
 INTRODUCTION = """\
 # The command line
 
-This page is made of the commands' own help (`surepick COMMAND --help`); `python -m docs.commands` writes it anew.
+Each command has an example and its own help (`surepick COMMAND --help`). The examples are one
+story: each begins where the one before it ended. `...` stands for times, hashes and lines that are
+left out.
 
 A *study* is an experiment that is kept: what was asked, told, corrected and decided is in one file, `surepick.db` in
 the working folder. Several people, or machines, use it at once, and no server is needed. `surepick create arms.csv`
@@ -173,21 +178,37 @@ FIELDS: Mapping[str, tuple[str, Mapping[str, str]]] = {
 """What every command writes as JSON: a heading, what it is, and the fields with their meaning."""
 
 
+EXAMPLE = re.compile(r"^### ([^\n]+)\n\n(.*?)^```text\nUsage", re.MULTILINE | re.DOTALL)
+"""The name of a command, and the example that stands before its help."""
+
+
 def cli_page() -> str:
-    """Return the page."""
-    return "\n".join([INTRODUCTION, *_commands(), JSON, *_fields()])
+    """Return the page, with the examples that are on it."""
+    return "\n".join([INTRODUCTION, *_commands(examples()), JSON, *_fields()])
 
 
-def _commands() -> Iterator[str]:
+def examples() -> dict[str, str]:
+    """Return the example of each command, an empty text if there is none."""
+    return dict(EXAMPLE.findall(PAGE.read_text("utf-8")))
+
+
+def commands() -> Iterator[tuple[str, Any]]:
+    """Yield all commands with their names, those of groups such as `token create` too."""
     from typer.main import get_command  # noqa: PLC0415 (loads slowly)
 
     group: Any = get_command(app)
+    for name, command in group.commands.items():
+        parts = getattr(command, "commands", {"": command})
+        yield from ((f"{name} {part}".strip(), one) for part, one in parts.items())
+
+
+def _commands(shown: Mapping[str, str]) -> Iterator[str]:
     for is_of_studies, title in ((True, "Commands of studies"), (False, "Other commands")):
         yield f"## {title}\n"
-        for name, command in group.commands.items():
+        for name, command in commands():
             if (name in COMMANDS) is is_of_studies:
                 context = command.context_class(command, info_name=f"surepick {name}", terminal_width=WIDTH)
-                yield f"### {name}\n\n```text\n{command.get_help(context)}\n```\n"
+                yield f"### {name}\n\n{shown.get(name, '')}```text\n{command.get_help(context)}\n```\n"
 
 
 def _fields() -> Iterator[str]:

@@ -38,6 +38,7 @@ html_theme = "furo"
 html_title = f"surepick {release}"
 html_static_path = ["_static"]
 html_css_files = ["pages.css"]
+html_show_sourcelink = html_copy_source = False
 html_math_renderer = "mathml"
 
 
@@ -61,13 +62,28 @@ def before_napoleon(_app: Any, what: str, _name: str, _object: Any, _options: An
 
 
 def make_accessible(_app: Any, _page: str, _template: str, context: dict[str, Any], _tree: Any) -> None:
-    """Give captions of the navigation the level of their heading, and let the keyboard scroll code and tables."""
+    """Give captions of the navigation the level of their heading, and let the keyboard scroll code and tables.
+
+    The corner of a table is no heading, and the lines of a signature are no list of definitions.
+    """
     for part, was, better in (
         ("furo_navigation_tree", 'role="heading"', 'role="heading" aria-level="2"'),
         ("body", "<pre>", '<pre tabindex="0">'),
         ("body", '<div class="table-wrapper', '<div tabindex="0" class="table-wrapper'),
+        ("body", r'<th class="head">(<p></p>)?</th>', '<td class="head"></td>'),
+        ("body", r'<dd>(<em class="sig-param">.*?)</dd>', r'<span class="parameter">\1</span>'),
+        ("body", r'<dl>(\s*<span class="parameter">.*?)</dl>', r"\1"),
     ):
-        context[part] = context.get(part, "").replace(was, better)
+        context[part] = re.sub(was, better, context.get(part, ""), flags=re.DOTALL)
+
+
+def name_sidebars(app: Any, failure: Exception | None) -> None:
+    """Name the two side columns of the theme, which readers of a screen cannot tell apart."""
+    if failure is None and app.builder.name == "html":
+        for path in Path(app.outdir).rglob("*.html"):
+            page = path.read_text("utf-8").replace('<aside class="sidebar', '<aside aria-label="Site" class="sidebar')
+            page = page.replace('<aside class="toc', '<aside aria-label="On this page" class="toc')
+            path.write_text(page, "utf-8")
 
 
 def before_parsing(_app: Any, _name: str, source: list[str]) -> None:
@@ -79,5 +95,6 @@ def setup(app: Any) -> None:
     """Tell Sphinx about all of these."""
     app.connect("source-read", before_parsing)
     app.connect("html-page-context", make_accessible, priority=900)  # after the theme has made the navigation
+    app.connect("build-finished", name_sidebars)
     app.connect("autodoc-process-docstring", before_napoleon, priority=400)
     app.add_html_math_renderer("mathml", (visit_math, None), (visit_displaymath, None))

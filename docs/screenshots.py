@@ -1,7 +1,7 @@
 """Pictures of pages and of the terminal, from real runs: `python -m docs.screenshots` takes them.
 
 Those of docs/dashboard.md come from a real server in a real browser. Those of README are the report that its example
-writes, and the live view of `surepick run`.
+writes, and the live view of `surepick run`. Those of docs/gallery.md are the reports of its examples.
 """
 
 import re
@@ -17,7 +17,7 @@ from PIL import Image
 from rich.console import Console
 
 import surepick as sp
-from examples import field_trial, live_bench
+from examples import field_trial, live_bench, questionnaire, svm_settings
 from surepick.cli.output import live_panel
 from tests.browser import open_browser
 from tests.docs.test_examples import blocks
@@ -71,6 +71,16 @@ def report(folder: Path, browser: Any) -> None:
     keep(page, "report.png")
 
 
+def gallery(folder: Path, browser: Any) -> None:
+    """Take the tops of the reports that the examples write."""
+    for example in (field_trial, questionnaire, svm_settings):
+        example.main(folder)
+    for name in ("field_trial", "questionnaire", "svm_linear"):
+        page = browser.new_page(viewport={"width": 840, "height": 560})
+        page.goto((folder / f"{name}.html").as_uri())
+        keep(page, f"report-{name}.png")
+
+
 def live_view(storage: str) -> None:
     """Draw what `surepick run` shows of a study while it measures; fonts are those of the reader."""
     with sp.load_study("oats", storage=storage) as study:
@@ -97,6 +107,7 @@ def main() -> None:
         mixtures(storage, "pilot", 6.0, 20, budget=12)
         with serving(storage) as server, open_browser() as browser:
             report(Path(folder), browser)
+            gallery(Path(folder), browser)
             for name, path, (width, height), scheme in (
                 ("studies", "/", (1280, 400), "light"),
                 ("study", "/studies/oats?worker=field-1", (1280, 960), "light"),

@@ -22,7 +22,7 @@ EFFECTS = np.array([0.005, 0.0003, 0.0002, 0.0001])  # the middle, and half of w
 
 
 def main(folder: Path) -> tuple[sp.Plan, sp.Plan]:
-    """Plan for the effects that are hoped for, and for a redesign with ten times the effect; draw the first."""
+    """Plan for the effects that are hoped for, and for a redesign with five times the effect; draw the first."""
     hoped = sp.plan(pages, theta=EFFECTS, rewards="binary")
     print(hoped)
     print("Not worth it." if not hoped.is_possible else "Worth a try.")

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[1]
 NAME = f"surepick-{surepick.__version__}"
 
 
-def _build(folder: Path, kind: str, into: Path) -> Path:
+def built(folder: Path, kind: str, into: Path) -> Path:
     """Build by the declared backend, without the network."""
     command = [sys.executable, "-m", "hatchling", "build", "--target", kind, "--directory", str(into)]
     subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=LIMIT)
@@ -37,7 +37,7 @@ def _contents(wheel: Path) -> dict[str, bytes]:
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel of the clone."""
-    return _build(ROOT, "wheel", tmp_path_factory.mktemp("wheel"))
+    return built(ROOT, "wheel", tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")
@@ -93,11 +93,11 @@ def test_the_wheel_has_every_file_of_the_package(wheel: Path) -> None:
 
 def test_the_source_archive_builds_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
     """The archive has all that a build needs, the license and the pins; tests and docs come along."""
-    with tarfile.open(_build(ROOT, "sdist", tmp_path)) as archive:
+    with tarfile.open(built(ROOT, "sdist", tmp_path)) as archive:
         archive.extractall(tmp_path, filter="data")
     for name in ("LICENSE", "Makefile", "constraints.txt", "tests/conftest.py", "docs/index.md"):
         assert (tmp_path / NAME / name).exists(), name
-    again = _build(tmp_path / NAME, "wheel", tmp_path / "again")
+    again = built(tmp_path / NAME, "wheel", tmp_path / "again")
     assert _contents(again) == _contents(wheel)
 
 

@@ -107,9 +107,15 @@ def plain_data(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
 def to_json(value: Any) -> bytes:
     """Return JSON in which numbers that are not finite are null."""
-    text = json.dumps(plain_data(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    try:
+        text = _ENCODER.encode(value)  # nearly every record is plain already
+    except (TypeError, ValueError):
+        text = _ENCODER.encode(plain_data(value))
     return text.encode(errors="backslashreplace")
 
 

@@ -383,8 +383,7 @@ class _Methods:
     async def _events(self, after: int) -> AsyncGenerator[Record]:
         while True:
             headers, text = {"Last-Event-ID": str(after), "Accept": "text/event-stream"}, ""
-            how: dict[str, Any] = {"headers": headers, "timeout": STREAM_TIMEOUT, "stream": True}
-            answer = await self._send("GET", self._path("events"), **how)
+            answer = await self._send("GET", self._path("events"), headers=headers, timeout=STREAM_TIMEOUT, stream=True)
             with suppress(httpx.TransportError):  # then the next connection goes on
                 async with aclosing(self._texts(answer)) as parts:
                     async for part in parts:

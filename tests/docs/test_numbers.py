@@ -1,4 +1,4 @@
-"""Numbers in README and docs/results.md: each follows from a result file or from a table of the lab book.
+"""Numbers in README and docs: each follows from a result file or from a table of the lab book.
 
 `facts` writes the pieces of text that have numbers, from the files. Every piece must stand on its page, and once all
 pieces are taken away, no number may be left except settings (`SETTINGS`), which no run measures.
@@ -141,6 +141,24 @@ def of_results() -> list[str]:
     ]
 
 
+def elsewhere() -> dict[str, list[str]]:
+    """Return the pieces that other pages quote from results."""
+    ratios = [first(row["ratio"]) for row in table("Identifications").values()]
+    usual = f"about {WORDS[round(sum(ratios) / len(ratios))]} the"
+    small = f"{first(table('Bets, workers, slack')['many arms K=1000, delta = 1e-10']['present']):.1f} times at"
+    workers = [first(row["exponential, 16"]) for row in table("Bets, workers, slack", 1).values()]
+    return {
+        "docs/index.md": [f"{usual} measurements that any method must take", f"and {small} a risk of $10^{{-10}}$"],
+        "docs/faq.md": [
+            f"{usual} theoretical minimum, and {small} delta = 1e-10",
+            f"16 workers at once took {min(workers):.1f} to {max(workers):.1f} times the pulls of one",
+        ],
+        "docs/gallery.md": [
+            f"The mean of {row_of('questionnaire', 'surepick')['runs']} runs is {mean('questionnaire', 'surepick')}"
+        ],
+    }
+
+
 def facts(page: str) -> list[str]:
     """Return the pieces of a page that have measured numbers."""
     return both() + (of_results() if page == "docs/results.md" else [])
@@ -168,6 +186,12 @@ def unexplained(text: str, pieces: list[str]) -> list[str]:
 def test_numbers_follow_from_their_sources(page: str) -> None:
     """Every number is the one of its source, and there is none without a source."""
     assert unexplained(prose(page), facts(page)) == []
+
+
+@pytest.mark.parametrize("page", elsewhere())
+def test_quoted_numbers_follow_from_their_sources(page: str) -> None:
+    """Where another page quotes a result, the number is that of its source."""
+    assert [piece for piece in elsewhere()[page] if piece not in prose(page)] == []
 
 
 def test_a_number_that_differs_is_found() -> None:

@@ -162,6 +162,35 @@ def test_pass_or_fail() -> None:
     assert not looks_binary([0.0] * 20)
 
 
+@pytest.mark.parametrize("noise", [0.0, 1.0])
+def test_an_earlier_fit_spares_most_fits_and_no_question(noise: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answers are those of a fit of all values, also for values that just stand apart, or just do not."""
+    rng, n_fits, found, wanted = np.random.default_rng(30), 0, [], []
+    X = rng.standard_normal((8, 3))
+
+    def counted(*given: Any, exact: Any = questions._question) -> Question | None:
+        nonlocal n_fits
+        n_fits += 1
+        return exact(*given)
+
+    for _ in range(40):
+        one, other = (sp.create_learner("uniform", X) for _ in range(2))
+        values = list[float]()
+        for n in range(25):
+            arm, slip = int(rng.integers(8)), float(rng.uniform(5.0, 25.0)) if n == 24 else 0.0
+            value = float(X[arm].sum() + noise * rng.standard_normal() + slip)
+            for learner in (one, other):
+                learner.tell(arm, value)
+            wanted.append(question_about(other, arm, value, values.copy))
+            with monkeypatch.context() as patch:
+                patch.setattr(questions, "_question", counted)
+                found.append(question_about(one, arm, value, values.copy, is_new=True))
+            values.append(value)
+    assert found == wanted
+    assert sum(question is not None for question in wanted) >= 20
+    assert n_fits < 0.6 * len(found) or noise == 0.0
+
+
 def questioned(draw: Callable[[np.random.Generator, int], Any], n_runs: int, n: int = 11) -> int:
     """Return how many honest last values are questioned, level 35 times the noise, one mean."""
     rng, count = np.random.default_rng(29), 0

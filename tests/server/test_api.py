@@ -5,11 +5,13 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from surepick.server import api
 from surepick.study.admin import load_study
 from surepick.study.certificate import verify
 from surepick.study.exchange import read_log
@@ -56,6 +58,77 @@ def test_a_key_makes_a_request_repeatable(client: httpx.Client) -> None:
     body["results"][0]["value"] = 2.0
     assert client.post("/studies/tea/measurements", json=body, headers=headers).status_code == 409
     assert len(client.get("/studies/tea/measurements").json()["measurements"]) == 1
+
+
+HOT_REQUESTS: list[tuple[str, str | bytes, dict[str, str]]] = [
+    ("tea/asks", '{"n": 2, "worker": "ann"}', {}),
+    ("tea/asks", "{}", {}),
+    ("tea/asks/1/result", '{"value": 3, "worker": "ann"}', {"Idempotency-Key": "k"}),
+    ("tea/asks/2/result", '{"values": [1.5, 2.5]}', {}),
+    ("tea/asks/2/result", '{"values": [1.5, 3.5]}', {}),
+    ("tea/asks/99/result", '{"value": 1.0}', {}),
+    ("tea/asks/0/result", '{"value": 1.0}', {}),
+    ("tea/asks/one/result", '{"value": 1.0}', {}),
+    ("tea/asks/3/result", '{"value": 1.0}', {"Idempotency-Key": "k" * 201}),
+    ("tea/asks/3/result", "{}", {}),
+    ("tea/asks/3/result", "", {}),
+    ("tea/asks/3/result", '{"value": 1', {}),
+    ("tea/asks/3/result", '{"value": "1"}', {}),
+    ("tea/asks/3/result", '{"value": NaN}', {}),
+    ("tea/asks/3/result", '{"value": 1e999}', {}),
+    ("tea/asks/3/result", '{"value": 1.0, "unit": "g"}', {}),
+    ("tea/asks/3/result", b'{"worker": "\xff"}', {}),
+    ("tea/asks", '{"worker": "\\ud800"}', {}),
+    ("tea/asks", '{"n": 0}', {}),
+    ("tea/asks", "[]", {}),
+    ("tea/asks", "{}", {"Content-Type": "text/plain"}),
+    ("tee/asks", "{}", {}),
+    ("tee/asks", "[]", {}),
+    (f"{'t' * 1_001}/asks", "{}", {}),
+]
+
+
+def test_asks_and_results_are_answered_as_fastapi_does(
+    tmp_path: Path, start: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They go around it: same answers, same refusals, same names in the metrics; and most of them do go around."""
+    found, n_hot = [], 0
+    answer_hot = api.answer_hot
+
+    async def counted(*given: Any) -> Any:
+        nonlocal n_hot
+        made = await answer_hot(*given)
+        n_hot += made is not None
+        return made
+
+    for name in ("hot", "FastAPI"):
+        monkeypatch.setattr(api, "answer_hot", counted)
+        with start(storage=str(tmp_path / f"{name}.db")) as running, running.client() as client:
+            client.post("/studies", json={"name": "tea", "arms": ARMS, "options": {"seed": 1}}).raise_for_status()
+            answers = [
+                client.post(f"/studies/{path}", content=body, headers={"Content-Type": "application/json", **headers})
+                for path, body, headers in HOT_REQUESTS
+            ]
+            routes = re.findall(r"_count(\{.*asks.*) ", httpx.get(f"{running.url}/metrics").text)
+        times = r'"20\d\d-[^"]*Z"'
+        found.append(([(one.status_code, re.sub(times, "", one.text)) for one in answers], sorted(routes)))
+        monkeypatch.setattr(api, "HOT", re.compile("none"))
+    assert found[0] == found[1]
+    assert n_hot == sum(status == 200 for status, _ in found[0][0]) == 4
+
+
+@pytest.mark.parametrize("path", ["asks", "measurements"])
+def test_a_failure_of_the_server_is_no_detail_of_the_answer(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, path: str
+) -> None:
+    """The log has the details, once."""
+    monkeypatch.setattr(Study, "together", lambda *_: [RuntimeError("secret")])
+    answer = client.post(
+        f"/studies/tea/{path}", json={"results": [{"arm": "A", "value": 1.0}]} if path[0] == "m" else {}
+    )
+    assert (answer.status_code, answer.json()["detail"]) == (500, "the server failed; its log says more.")
+    assert answer.headers["content-security-policy"]
+    assert [record.message for record in caplog.records if record.name == "surepick.server"] == ["POST failed"]
 
 
 def test_a_value_that_stands_apart_is_recorded_with_a_remark(client: httpx.Client) -> None:

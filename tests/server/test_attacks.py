@@ -14,7 +14,7 @@ from surepick.reporting import study_view
 from surepick.server import api, studies
 from surepick.study.admin import create_study, load_study
 from surepick.study.study import Study
-from tests.server.conftest import RunningServer
+from tests.server.conftest import RunningServer, make_token
 from tests.waiting import LIMIT, until
 
 ROWS = [[1.0, 0.0], [0.0, 1.0], [0.7, 0.7]]
@@ -183,6 +183,17 @@ def test_a_body_that_comes_too_slowly_is_refused(start: Callable[..., Any]) -> N
         answer = b"".join(iter(lambda: connection.recv(65_536), b""))
     assert answer.startswith(b"HTTP/1.1 408")
     assert b"within 0.2 seconds" in answer
+
+
+@pytest.mark.parametrize("path", ["/studies", "/studies/tea/asks", "/studies/tea/asks/1/result"])
+def test_a_body_without_a_token_is_not_read(start: Callable[..., Any], path: str) -> None:
+    """A stranger is refused before anything of the body has come."""
+    head = f"POST /api/v1{path} HTTP/1.1\r\nHost: localhost\r\n"
+    head += "Content-Type: application/json\r\nContent-Length: 900000\r\n\r\n"
+    with start() as running:
+        make_token(running.storage, "tell")
+        with _connected(running, head) as connection:
+            assert connection.recv(65_536).startswith(b"HTTP/1.1 401")
 
 
 def test_a_stream_stays_open_however_long(start: Callable[..., Any]) -> None:

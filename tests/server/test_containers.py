@@ -37,7 +37,7 @@ def test_what_the_image_copies_exists() -> None:
     """And is all that the build of the package needs."""
     sources = [word for line in _instructions()["COPY"] for word in line.split()[:-1]]
     assert [one for one in sources if not (ROOT / one).exists()] == []
-    assert {"pyproject.toml", "src", "README.md", "LICENSE", "examples/naive"} <= {*sources}
+    assert {"pyproject.toml", "src", "README.md", "LICENSE", "examples/naive", "tools/pypi_readme.py"} <= {*sources}
 
 
 def test_the_image_calls_a_command_that_exists() -> None:

@@ -14,6 +14,11 @@ With nu <= 3 a value is questioned only if a shifted point or another sign expla
 A fit of all values, r among them, gives the same: with e = r - x'theta and h = x'A^-1 x of that fit, the prediction by
 the others is r - e/(1 - h), nu S^2 = RSS - e^2/(1 - h), and the denominator of T is S/sqrt(1 - h).
 
+Most values need no fit of their own. Let theta_0, A_0 and R_0 = RSS be those of an earlier fit, whose values are among
+the others, h_0 = x'A_0^-1 x, and R = RSS of all others. Then R >= R_0 and (x'theta - x'theta_0)^2 <= h_0 (R - R_0), so
+|r - x'theta| <= |r - x'theta_0| + sqrt(h_0 (R - R_0)). That is at most c sqrt(R/nu) <= c S sqrt(1 + x'A^-1 x), whatever
+R is, if (r - x'theta_0)^2 <= R_0 (c^2/nu - h_0).
+
 A question changes nothing. What counts is what the notes say: to correct a typing error is valid, to drop or to repeat
 a measurement because its value is odd is not.
 """
@@ -22,6 +27,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from typing import NamedTuple, final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -91,7 +97,13 @@ class Question(NamedTuple):
         return f"{self.value:.12g} is recorded, far from about {expected:.4g}{margin}.{meant}"
 
 
-def question_about(learner: Learner, arm: int, value: float, others: Callable[[], Sequence[float]]) -> Question | None:
+_EARLIER = WeakKeyDictionary[LeastSquares, tuple[Array, Array, float]]()
+"""theta_0, A_0^-1 and R_0 of the last fit that a question needed. Least squares only ever learn, and forget nothing."""
+
+
+def question_about(
+    learner: Learner, arm: int, value: float, others: Callable[[], Sequence[float]], *, is_new: bool = False
+) -> Question | None:
     """Return the question that a value raises which the learner was told; None if it fits the others.
 
     Args:
@@ -99,18 +111,33 @@ def question_about(learner: Learner, arm: int, value: float, others: Callable[[]
         arm: number of the arm.
         value: as it counts.
         others: returns all other values that count, of any arm.
+        is_new: whether no question was asked since the learner was told the value.
     """
     model, estimate = learner.noise_model, learner.estimate
     if model.is_binary or estimate.n_pulls <= FEWEST:
         return None
     unit = 1.0 if model.stds is None else float(model.stds[arm])
-    found = _question(estimate, learner.state.row(arm), value, unit, others)
+    x = learner.state.row(arm)
+    if is_new and _fits(estimate, x, value / unit):
+        return None
+    found = _question(estimate, x, value, unit, others)
+    if estimate.has_theta:
+        _EARLIER[estimate] = estimate.theta.copy(), estimate.A_inv.copy(), estimate.residual_sum
     if found is not None and "noise_std" in model.options() and model.std is not None:
         within = FITS * model.std * unit  # of a scale that was given; the bounds of rewards give none
         found = None if abs(value - found.expected) <= within else found
     if found is None or found.repair is None or not model.refusal(found.repair, arm):
         return found
     return found._replace(repair=None)
+
+
+def _fits(estimate: LeastSquares, x: Array, value: float) -> bool:
+    """Return whether an earlier fit, which does not have the value, shows that it fits; False: that is not known."""
+    if (earlier := _EARLIER.get(estimate)) is None or (nu := estimate.n_pulls - 1 - estimate.dim) < len(LIMITS):
+        return False
+    theta, A_inv, squares = earlier
+    room = LIMITS[-1] ** 2 / nu - float(x @ A_inv @ x)
+    return (value - float(x @ theta)) ** 2 <= (1.0 - 1e-6) * squares * room  # the rest is for rounding
 
 
 def _question(

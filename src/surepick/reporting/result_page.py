@@ -672,7 +672,8 @@ def points_of(result: "Result") -> list[charts.Point]:
     names, means = _names(result, result.arms), result.measured()
     is_one_level = result.noise == "same" and not isinstance(result.given_noise_std, np.ndarray)
     noise = result.noise_std if is_one_level else math.nan
-    best = [] if result.candidates is not None else [result.arms.keys[row] for row in _leading(result)]
+    has_leader = result.candidates is None and result.calls is None
+    best = [result.arms.keys[row] for row in _leading(result)] if has_leader else []
     return [
         charts.Point(name, fitted, means[arm], noise / math.sqrt(result.counts[arm]), is_leader=arm in best)
         for name, arm, fitted in zip(names, result.arms.keys, result.arms.estimate.tolist(), strict=True)

@@ -1,5 +1,6 @@
 """The routes of /api/v1: each reads a request, calls a method of `Study`, and returns its record as JSON."""
 
+import re
 import warnings
 from collections.abc import AsyncIterator, Callable
 from functools import partial
@@ -10,6 +11,7 @@ from urllib.parse import quote, unquote
 
 from fastapi import APIRouter, Depends, Header, HTTPException, Query, Request, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
+from pydantic import TypeAdapter, ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.convertors import Convertor, register_url_convertor
 
@@ -34,15 +36,12 @@ LOOK_AGAIN = 10.0
 """Seconds after which a silent stream checks that its token is still valid."""
 AT_A_TIME = 100
 """Events that a stream keeps in memory: a client that does not read costs no more."""
-FILE_TYPES = {
+_PAGE_TYPES = {"html": "text/html; charset=utf-8", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+FILE_TYPES = _PAGE_TYPES | {
     "csv": "text/csv; charset=utf-8",
     "json": JSON,
     "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
     "parquet": "application/vnd.apache.parquet",
-    "html": "text/html; charset=utf-8",
-    "css": "text/css",
-    "js": "text/javascript",
-    "svg": "image/svg+xml",
 }
 
 
@@ -124,9 +123,7 @@ def access(role: Role) -> Any:
     """Return a dependency: the study of the path, if it exists and a role is allowed."""
 
     async def accessed(
-        name: Annotated[str, schemas.Field(max_length=1_000)],
-        request: Request,
-        who: Annotated[Identity, Depends(requires(role))],
+        name: schemas.Line, request: Request, who: Annotated[Identity, Depends(requires(role))]
     ) -> StudyAccess:
         await request.app.state.studies.open(name)
         return StudyAccess(name=name, who=who, studies=request.app.state.studies)
@@ -142,6 +139,8 @@ Admin = Annotated[Identity, Depends(requires(Role.ADMIN))]
 Limit = Annotated[int, Query(ge=1, le=schemas.MOST_ROWS)]
 After = Annotated[int, Query(ge=0, lt=2**53)]
 Number = Annotated[int, schemas.Field(ge=1, lt=2**53)]
+Format = Annotated[Literal["csv", "json", "xlsx", "parquet"], Query(alias="format")]
+LastEvent = Annotated[int | None, Header(ge=0, lt=2**53)]
 Key = Annotated[str | None, Header(alias="Idempotency-Key", max_length=200)]
 
 
@@ -183,8 +182,7 @@ async def create_new(request: Request, who: Identity, name: str, **task: Any) ->
 
 def quiet(call: Callable[..., Any], *given: Any, **options: Any) -> Any:
     """Call a function without its warnings, which are for a terminal."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         return call(*given, **options)
 
 
@@ -237,9 +235,8 @@ async def pending(study: ToRead) -> Response:
 
 
 def _told(tell: Callable[[Study], Any], study: Study) -> Any:
-    told = tell(study)
-    records = [measurement_record(study.state, one) for one in told]
-    return {"measurements": records, "remarks": list(getattr(told, "remarks", ()))}
+    told, state = tell(study), study.state
+    return {"measurements": [measurement_record(state, one) for one in told], "remarks": getattr(told, "remarks", ())}
 
 
 @_route("POST", f"{STUDY}/asks/{{ask_id}}/result", schemas.Told)
@@ -250,6 +247,24 @@ async def tell(study: ToTell, ask_id: Number, body: schemas.ResultOfAsk, key: Ke
     value: Any = body.value if body.values is None else body.values
     named: Any = {"worker": body.worker or study.who.author, "key": key, "warn": False}
     return answer(await study.write(partial(_told, lambda one: one.tell(ask_id, value, **named))))
+
+
+HOT = re.compile("/api/v1/studies/([^/]{1,1000})/asks(?:/([1-9][0-9]{0,14})/result)?")
+"""Paths of `ask` and `tell`, with the name of the study and the id of the ask."""
+KEY: TypeAdapter[str | None] = TypeAdapter(Key)
+ROUTES: Any = {getattr(one, "endpoint", None): one for one in router.routes}
+
+
+async def answer_hot(request: Request, content: bytes, name: str, ask_id: str | None) -> Response | None:
+    """Call `ask` or `tell` as FastAPI does; None if the request is malformed, for FastAPI to say in which way."""
+    request.scope.update(path_params={"name": unquote(name)}, route=ROUTES[ask if ask_id is None else tell])
+    study = StudyAccess(unquote(name), await requires(Role.TELL)(request), request.app.state.studies)
+    try:
+        key = KEY.validate_python(request.headers.get("idempotency-key"))
+        body: Any = (schemas.AskFor if ask_id is None else schemas.ResultOfAsk).model_validate_json(content)
+    except ValidationError:
+        return None
+    return await (ask(study, body) if ask_id is None else tell(study, int(ask_id), body, key))
 
 
 @_route("POST", f"{STUDY}/asks/{{ask_id}}/fail", status=204)
@@ -312,8 +327,7 @@ async def reopen(study: ToChange, body: schemas.Reopening) -> Response:
     """Go on after a verdict, or with other arms or options."""
     given: Any = body.model_dump(exclude={"changes"}) | {"worker": body.worker or study.who.author}
     _check_options(body.changes, *given)
-    given |= body.changes
-    await study.write(lambda one: one.reopen(**given), grouped=False)
+    await study.write(lambda one: one.reopen(**(given | body.changes)), grouped=False)
     return await study.record()
 
 
@@ -331,11 +345,7 @@ async def log(study: ToRead, after: After = 0, limit: Limit = schemas.MOST_ROWS)
 
 
 @_route("GET", f"{STUDY}/export", files=("csv", "json", "xlsx", "parquet"))
-async def export(
-    study: ToRead,
-    kind: Annotated[Literal["csv", "json", "xlsx", "parquet"], Query(alias="format")] = "csv",
-    what: Literal["log", "measurements"] | None = None,
-) -> Response:
+async def export(study: ToRead, kind: Format = "csv", what: Literal["log", "measurements"] | None = None) -> Response:
     """Return the log with its hashes, or the measurements, as a file."""
     chosen = what or ("measurements" if kind == "xlsx" else "log")
     return await study.file(lambda one, path: one.export(kind, path, what=chosen), f"-{chosen}.{kind}")
@@ -344,11 +354,9 @@ async def export(
 @_route("GET", f"{STUDY}/report", files=("html",))
 async def report(study: ToRead, unit: Annotated[str, Query(max_length=LONGEST_UNIT)] = "") -> Response:
     """Return a page about the study as one file, which any browser shows and prints."""
-    return await study.file(partial(_report, unit=unit), ".html")
-
-
-def _report(study: Study, path: Path, *, unit: str) -> None:
-    write_study_page(study, path, unit=unit, steps=steps_to_check(study.head))
+    return await study.file(
+        lambda one, to: write_study_page(one, to, unit=unit, steps=steps_to_check(one.head)), ".html"
+    )
 
 
 @_route("GET", f"{STUDY}/certificate", files=("json",))
@@ -359,10 +367,7 @@ async def certificate(study: ToRead) -> Response:
 
 @router.get(f"{STUDY}/events", response_class=EventSourceResponse, responses=problems(404))
 async def events(
-    study: ToRead,
-    request: Request,
-    after: After | None = None,
-    last_event_id: Annotated[int | None, Header(ge=0, lt=2**53)] = None,
+    study: ToRead, request: Request, after: After | None = None, last_event_id: LastEvent = None
 ) -> AsyncIterator[ServerSentEvent]:
     """Stream the events of the log as server-sent events: those after `Last-Event-ID`, or `after`, then new ones."""
     begin = after if last_event_id is None else last_event_id

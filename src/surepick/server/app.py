@@ -7,6 +7,7 @@ import reprlib
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import Any, final
 
@@ -30,15 +31,8 @@ from surepick.study.storage.base import ServerStorage
 
 LOGGER = logging.getLogger("surepick.server")
 health = APIRouter()
-STATUS: dict[type[Exception], int] = {
-    NoSuchStudy: 404,
-    StudyExists: 409,
-    Conflict: 409,
-    TooBusy: 429,
-    StorageError: 503,
-    SurepickError: 422,
-}
-"""By class of error; the first that fits."""
+STATUS = {404: NoSuchStudy, 409: StudyExists | Conflict, 429: TooBusy, 503: StorageError, 422: SurepickError}
+"""With its errors; the first that fits."""
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'"
@@ -77,7 +71,7 @@ class ServerSettings:
     """Bytes of a table of arms."""
     queue: int = 1_000
     """Requests that wait for the writer of one study."""
-    rate: int = 5_000
+    rate: int = 20_000
     """Requests a second from one address; 0: no limit."""
     slowest: float = 30.0
     """Seconds that a client may take to send a request."""
@@ -93,8 +87,7 @@ def create_app(settings: ServerSettings) -> FastAPI:
     app = FastAPI(title="surepick", version=__version__, openapi_url="/api/v1/openapi.json", **more)
     app.state.settings, app.state.studies, app.state.tokens = settings, studies, Tokens(storage.tokens)
     app.state.registry = CollectorRegistry()
-    app.add_middleware(Guard, settings=settings, registry=app.state.registry)
-    for error in (SurepickError, StarletteHTTPException, RequestValidationError):
+    for error in (SurepickError, StarletteHTTPException, RequestValidationError, Exception):
         app.add_exception_handler(error, _answer_error)
     for router in (api.router, health, pages.router, new_study.router):
         app.include_router(router)
@@ -140,7 +133,7 @@ async def _answer_error(request: Request, error: Exception) -> Response:
     path = request.scope["path"].removeprefix(request.scope["root_path"])
     if not path.startswith("/api/") and path not in ("/readyz", "/metrics"):
         return await pages.error_page(request, status, detail)
-    if isinstance(error, StarletteHTTPException):
+    if isinstance(error, StarletteHTTPException) or status == 500:
         return problem(status, detail, headers=headers)
     kind = type(error) if isinstance(error, SurepickError) else InvalidInput
     return problem(status, detail, f"urn:surepick:{kind.__name__}")
@@ -154,7 +147,9 @@ def _said(error: Exception) -> tuple[int, str, Any]:
         case RequestValidationError():
             first = error.errors()[0]
             return 400 if first["type"] == "json_invalid" else 422, _malformed(first, error.body), None
-    return next(status for kind, status in STATUS.items() if isinstance(error, kind)), str(error), None
+        case SurepickError():
+            return next(status for status, kind in STATUS.items() if isinstance(error, kind)), str(error), None
+    return 500, "the server failed; its log says more.", None
 
 
 def _malformed(error: Mapping[str, Any], here: Any) -> str:
@@ -175,22 +170,30 @@ def _malformed(error: Mapping[str, Any], here: Any) -> str:
 # ---- limits
 
 
+async def _receive_again(content: bytes) -> Message:
+    return {"type": "http.request", "body": content}
+
+
 @final
 class Guard:
-    """Checks every request before its route sees it, and adds headers to every answer."""
+    """Checks every request before its route sees it, and adds headers to every answer.
 
-    def __init__(self, app: ASGIApp, settings: ServerSettings, registry: CollectorRegistry) -> None:
-        self.app, self.settings = app, settings
-        of_request = ("method", "route", "status")
-        self._seconds = Histogram("surepick_request_seconds", "Seconds to answer.", of_request, registry=registry)
+    Asks and results of asks, nearly all requests there are, go to their routes from here: FastAPI takes several times
+    as long to read a request as it takes to answer it.
+    """
+
+    def __init__(self, app: FastAPI) -> None:
+        self.app: ASGIApp = app
+        self.settings, self.tokens = app.state.settings, app.state.tokens
+        named: Any = {"labelnames": ("method", "route", "status"), "registry": app.state.registry}
+        self._seconds = Histogram("surepick_request_seconds", "Seconds to answer.", **named)
         self._second, self._counts = 0, dict[str, int]()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        began, status = time.perf_counter(), 500
+            return await self.app(scope, receive, send)
+        began, status = time.perf_counter(), 0
         self._route(scope)
 
         async def send_guarded(message: Message) -> None:
@@ -202,35 +205,44 @@ class Guard:
             await send(message)
 
         try:
-            receive = self._checked(Request(scope, receive))
-            await self.app(scope, receive, send_guarded)
-        except HTTPException as error:
-            await (await _answer_error(Request(scope, receive), error))(scope, receive, send_guarded)
+            await self._answer(Request(scope, receive), send_guarded)
         except ClientDisconnect:
             LOGGER.info("a client has gone before it had sent its request")
-        except Exception:
-            LOGGER.exception("%s failed", scope["method"])
-            if status != 500:
+        except Exception as error:
+            if not isinstance(error, SurepickError | HTTPException):
+                LOGGER.exception("%s failed", scope["method"])
+            if status not in (0, 500):
                 raise  # the answer has begun
-            await problem(500, "the server failed; its log says more.")(scope, receive, send_guarded)
+            if not status:
+                await (await _answer_error(Request(scope, receive), error))(scope, receive, send_guarded)
         finally:
             route = getattr(scope.get("route"), "path_format", "other")  # with no name of a study in it
             method = scope["method"] if scope["method"] in METHODS else "other"  # a client may make up any number
-            self._seconds.labels(method, route, status).observe(time.perf_counter() - began)
+            self._seconds.labels(method, route, status or 500).observe(time.perf_counter() - began)
+
+    async def _answer(self, request: Request, send: Send) -> None:
+        receive, scope, answer = await self._checked(request), request.scope, self.app
+        if request.method == "POST" and (hot := api.HOT.fullmatch(scope["path"], len(self.settings.root_path))):
+            content = await Request(scope, receive).body()
+            receive = partial(_receive_again, content)
+            answer = await api.answer_hot(request, content, *hot.groups()) or self.app
+        await answer(scope, receive, send)
 
     def _route(self, scope: Scope) -> None:
         """Let routes see the path as it was sent, so that a name may have a slash; with the prefix, sent or not."""
         prefix, sent = self.settings.root_path, scope["raw_path"].decode("latin-1")
-        scope["root_path"] = prefix
+        scope["app"], scope["root_path"] = self.app, prefix
         scope["path"] = sent if sent.startswith(f"{prefix}/") else f"{prefix}{sent}"
 
-    def _checked(self, request: Request) -> Receive:
-        """Check rate, origin and type; return what gives the body to the route, and refuses one that is too long."""
-        self._count(request.client.host if request.client else "")
+    async def _checked(self, request: Request) -> Receive:
+        """Check rate, origin, token and type; return what gives the body to the route, if it is not too long."""
+        self._count(request.scope["client"][0] if request.scope["client"] else "")
         if request.method in SAFE:
             return request.receive
         check_origin(request)
         path = request.scope["path"].removeprefix(self.settings.root_path)
+        if path.startswith("/api/"):
+            request.scope["identity"] = await self.tokens.identify(request)  # before its body is read
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         has_body = request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
         if has_body and path.startswith("/api/") and kind != "application/json":
@@ -257,8 +269,7 @@ class Guard:
 
     def _count(self, address: str) -> None:
         """Refuse an address that sends too many requests within a second."""
-        now = int(time.monotonic())
-        if now != self._second or len(self._counts) > MOST_ADDRESSES:
+        if (now := int(time.monotonic())) != self._second or len(self._counts) > MOST_ADDRESSES:
             self._second, self._counts = now, {}
         self._counts[address] = self._counts.get(address, 0) + 1
         if 0 < (rate := self.settings.rate) < self._counts[address]:
@@ -277,10 +288,9 @@ class Server(uvicorn.Server):
         self.app = create_app(settings)
         # No access log: addresses have names of studies.
         quiet: Any = {"access_log": False, "log_level": "warning", "server_header": False, "ws": "none"}
-        config = uvicorn.Config(self.app, settings.host, settings.port, **quiet, timeout_graceful_shutdown=10)
-        super().__init__(config)
-        self._ticks = max(round(10 * settings.slowest), 1)
-        self._known = dict[Any, Any]()
+        quiet |= {"host": settings.host, "port": settings.port, "timeout_graceful_shutdown": 10}
+        super().__init__(uvicorn.Config(Guard(self.app), **quiet))
+        self._ticks, self._known = max(round(10 * settings.slowest), 1), dict[Any, Any]()
 
     async def on_tick(self, counter: int) -> bool:
         """Close connections that have sent no request since the last look; called ten times a second."""

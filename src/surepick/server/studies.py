@@ -44,11 +44,10 @@ class _OpenStudy:
     """A study, the requests that wait for its writer, and the event that wakes its listeners."""
 
     def __init__(self, study: Study) -> None:
-        self.study = study
+        self.study, self.n_listeners = study, 0
         self.waiting = deque[tuple[bool, Callable[[], Any], asyncio.Future[Any]]]()
         self.writer: asyncio.Task[None] | None = None
         self.news = asyncio.Event()
-        self.n_listeners = 0
         self.views = dict[Any, tuple[Any, Any]]()
         """What was made of the study, each with the head of the log that it was made of."""
         self.n_reading = [0, 0]
@@ -71,8 +70,7 @@ class OpenStudies:
     """
 
     def __init__(self, storage: ServerStorage, *, queue: int = 1_000) -> None:
-        self.storage, self.queue = storage, queue
-        self.is_closing = False
+        self.storage, self.queue, self.is_closing = storage, queue, False
         self._open = OrderedDict[str, _OpenStudy]()
         self._loading = dict[str, asyncio.Task[_OpenStudy]]()
         self._lock = threading.Lock()
@@ -120,8 +118,7 @@ class OpenStudies:
         made = _OpenStudy(Study(self.storage, name, author="api"))  # a long log takes seconds: others do not wait
         with self._lock:
             known = self._open.setdefault(name, made)
-            others = [(other, one) for other, one in self._open.items() if one is not known]
-            idle = [other for other, one in others if one.writer is None and not one.n_listeners]
+            idle = [n for n, one in self._open.items() if not (one is known or one.writer or one.n_listeners)]
             for other in idle[: max(len(self._open) - MOST_OPEN, 0)]:
                 del self._open[other]
             return known
@@ -143,9 +140,8 @@ class OpenStudies:
     def forget(self, name: str) -> None:
         """Let go of a study that was deleted; its listeners see that it is gone."""
         with self._lock:
-            gone = self._open.pop(name, None)
-        if gone is not None:
-            self._call(gone.wake)
+            if (gone := self._open.pop(name, None)) is not None:
+                self._call(gone.wake)
 
     def list(self) -> list[Record]:
         """Return all studies as `surepick list` does, sorted by name."""
@@ -214,8 +210,9 @@ class OpenStudies:
         while one.waiting:
             taken = [one.waiting.popleft() for _ in range(min(len(one.waiting), MOST_TOGETHER))]
             taken.sort(key=itemgetter(0))
-            calls = [call for _, call, _ in taken]
-            outcomes = await to_thread.run_sync(_together, one.study, calls, limiter=one.writers)
+            outcomes = await to_thread.run_sync(
+                _together, one.study, [call for _, call, _ in taken], limiter=one.writers
+            )
             if any(isinstance(outcome, CorruptLog | NoSuchStudy) for outcome in outcomes):
                 self.forget(name)
             for (_, _, future), outcome in zip(taken, outcomes, strict=True):

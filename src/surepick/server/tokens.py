@@ -8,6 +8,7 @@ import ipaddress
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, final
 from urllib.parse import urlsplit
 
@@ -21,7 +22,7 @@ COOKIE = "surepick_token"
 FRESH = 1.0
 """Seconds for which tokens are kept in memory: a token that is revoked ends after this time at the latest."""
 LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
-OF_PROXIES = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
+OF_PROXIES = frozenset(("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"))
 """Headers by which a proxy shows: other machines may be behind it."""
 A_YEAR = 365 * 86_400
 
@@ -64,8 +65,7 @@ class Tokens:
         self._read_at = -FRESH
 
     async def _rows(self) -> list[TokenRow]:
-        if time.monotonic() - self._read_at >= FRESH:
-            now = time.monotonic()
+        if (now := time.monotonic()) - self._read_at >= FRESH:
             self._known, self._read_at = await run_in_threadpool(self._read), now
         return self._known
 
@@ -96,8 +96,7 @@ class Tokens:
                 said = "this server needs a token; send it as `Authorization: Bearer ...`, or sign in."
             raise HTTPException(401, said, {"WWW-Authenticate": "Bearer"})
         row = found[0]
-        named: Any = {"study": row.study, "label": row.label, "token": row.id}
-        return Identity(role=Role(row.role), by_cookie=by_cookie, **named)
+        return Identity(role=Role(row.role), study=row.study, label=row.label, token=row.id, by_cookie=by_cookie)
 
     async def holds(self, identity: Identity) -> bool:
         """Return whether an identity is still allowed: its token is not revoked."""
@@ -107,6 +106,7 @@ class Tokens:
         return any(row.id == identity.token and row.revoked_at is None for row in rows)
 
 
+@lru_cache(1_000)
 def is_loopback(host: str) -> bool:
     """Return whether an address or name of a host is that of this machine alone."""
     try:
@@ -120,7 +120,7 @@ def _check_local(request: Request) -> None:
     host = request.headers.get("host", "")
     name = host if host.endswith("]") else host.rpartition(":")[0] or host
     is_local = name in LOCAL_NAMES and request.client is not None and is_loopback(request.client.host)
-    if not is_local or any(header in request.headers for header in OF_PROXIES):
+    if not is_local or not OF_PROXIES.isdisjoint(request.headers.keys()):
         raise HTTPException(
             403, "a server without tokens serves this machine as localhost alone; create one: surepick token create."
         )
@@ -132,10 +132,9 @@ def check_origin(request: Request) -> None:
     Raises:
         HTTPException: 403.
     """
-    site = request.headers.get("sec-fetch-site", "none")
-    origin = request.headers.get("origin")
-    own = request.headers.get("host", "")
-    if site not in ("same-origin", "none") or (origin is not None and urlsplit(origin).netloc != own):
+    site, origin = request.headers.get("sec-fetch-site", "none"), request.headers.get("origin")
+    is_own = origin is None or urlsplit(origin).netloc == request.headers.get("host", "")
+    if site not in ("same-origin", "none") or not is_own:
         raise HTTPException(403, "a page of another site sent this request; open this server's own page and try again.")
 
 
@@ -156,9 +155,8 @@ def requires(role: Role) -> Callable[[Request], Awaitable[Identity]]:
     """
 
     async def identified(request: Request) -> Identity:
-        identity: Identity = await request.app.state.tokens.identify(request)
-        name = request.path_params.get("name")
-        if name is not None and not identity.sees(name):
+        identity: Identity = request.scope.get("identity") or await request.app.state.tokens.identify(request)
+        if (name := request.path_params.get("name")) is not None and not identity.sees(name):
             raise no_such_study(name, [identity.study or ""], "this server")
         check_role(identity, role)
         return identity

@@ -14,7 +14,7 @@ import math
 import re
 import threading
 import time
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -82,17 +82,16 @@ class Leases:
 
     def due(self, asks: Iterable[AskRecord], at: str) -> list[int]:
         """Return the ids of asks whose lease has run out: by the clock, and by what this process has seen."""
-        return [one.id for one in asks if self._is_due(one, at)]
+        return [one.id for one in asks if one.until is not None and one.until <= at and self._is_due(one, one.until)]
 
-    def _is_due(self, one: AskRecord, at: str) -> bool:
-        if one.until is None or one.until > at:
-            return False
-        length = datetime.fromisoformat(one.until) - datetime.fromisoformat(one.at)
+    def _is_due(self, one: AskRecord, until: str) -> bool:
+        length = datetime.fromisoformat(until) - datetime.fromisoformat(one.at)
         return elapsed() - self._since.get(one.id, -math.inf) >= length.total_seconds()
 
-    def keep(self, asks: Container[int]) -> None:
-        """Forget all other asks."""
-        self._since = {ask: since for ask, since in self._since.items() if ask in asks}
+    def keep(self, asks: Collection[int]) -> None:
+        """Forget all other asks, once they are as many: to go through all at each ask would take long."""
+        if len(self._since) > 2 * len(asks):
+            self._since = {ask: since for ask, since in self._since.items() if ask in asks}
 
 
 @final

@@ -234,8 +234,14 @@ def _told_already(
 # ---- questions about results
 
 
-def question(state: State, id_: int) -> Question | None:
-    """Return the question that a measurement raises; None if it fits the others, is void, or its arm is retired."""
+def question(state: State, id_: int, *, is_new: bool = False) -> Question | None:
+    """Return the question that a measurement raises; None if it fits the others, is void, or its arm is retired.
+
+    Args:
+        state: of the study.
+        id_: of the measurement.
+        is_new: whether no question was asked since it was told.
+    """
     one = state.measurement(id_)
     if one.value is None or not state.roster.is_present(one.arm):
         return None
@@ -243,7 +249,7 @@ def question(state: State, id_: int) -> Question | None:
     def others() -> list[float]:
         return [each.value for each in state.measurements if each.value is not None and each.id != id_]
 
-    return question_about(state.learner, state.number_of(one.arm), one.value, others)
+    return question_about(state.learner, state.number_of(one.arm), one.value, others, is_new=is_new)
 
 
 def is_pass_or_fail(state: State, value: Any) -> bool:
@@ -264,8 +270,9 @@ def turned_binary(state: State, n_before: int) -> bool:
 
 def remarks(state: State, n_before: int, *, questions: bool) -> Iterator[str]:
     """Yield what to say in Python about the measurements after `n_before`; see `Study.tell`."""
-    for one in state.measurements[n_before:] if questions else ():
-        if (found := question(state, one.id)) is not None:
+    told = state.measurements[n_before:]
+    for one in told if questions else ():
+        if (found := question(state, one.id, is_new=len(told) == 1)) is not None:
             yield found.words(f'study.correct({one.id}, {found.right}, reason="mistyped")')
     if turned_binary(state, n_before):
         yield binary_words(BINARY_HERE)

@@ -28,7 +28,10 @@ class Role(StrEnum):
 
     def includes(self, other: "Role") -> bool:
         """Return whether this role allows what another one allows."""
-        return list(Role).index(self) >= list(Role).index(other)
+        return _ROLES.index(self) >= _ROLES.index(other)
+
+
+_ROLES = tuple(Role)
 
 
 def new_token(role: Role, *, study: str | None = None, label: str = "") -> "tuple[TokenRow, str]":
