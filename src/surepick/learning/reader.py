@@ -349,8 +349,10 @@ class Reader:
 
     @cached_property
     def lead(self) -> float:
-        """Estimated lead of the answer over the next candidate, at least epsilon."""
+        """Estimated lead of the answer over the next candidate, or least distance from a target; at least epsilon."""
         rows, theta = as_rows(self._learner.candidates), self._known.estimate.theta
+        if (target := self._learner.task.target) is not None:
+            return max(target.least_distance(rows, theta), self._learner.epsilon)
         found = rows.rivals(self.leaders[-1], theta, [], np.copy, 1, self._outside())
         return max(float(found.score[0]), self._learner.epsilon)
 

@@ -109,6 +109,8 @@ def test_directions_of_calls() -> None:
     assert not rows_apart(arms, Target(0.0, 1), theta)[1].any()
     wide = rows_apart(arms, Target(0.9), theta, errors=np.eye(2))
     np.testing.assert_allclose(wide[0], math.sqrt(2.0) * X[0])  # a distance of 0.1, known to 1
+    assert Target(0.9).least_distance(arms, theta) == pytest.approx(0.1)
+    assert Target(0.0, 1).least_distance(arms, theta) == pytest.approx(0.25)  # of 1.5 from 1.25, not of 1.5 itself
     with pytest.raises(TiedArms, match="arm 0 is on the target"):
         rows_apart(arms, Target(1.0), theta)
     assert np.isfinite(rows_apart(arms, Target(1.0), theta, epsilon=0.1)).all()

@@ -34,6 +34,14 @@ class Target:
         """Return the row (d,) that is taken from all others: that of the control, or 0."""
         return np.zeros(candidates.dim) if self.control is None else candidates.gather([self.control])[0]
 
+    def least_distance(self, candidates: ArmSet, theta: Array) -> float:
+        """Return how far the closest row is from the target under theta; rows of 0 do not count."""
+        origin, least = self.origin(candidates), math.inf
+        for _, rows in candidates.chunks():
+            Y = rows - origin
+            least = min(least, float(np.abs(Y[Y.any(axis=1)] @ theta - self.value).min(initial=math.inf)))
+        return least
+
 
 def rows_apart(
     candidates: ArmSet,
