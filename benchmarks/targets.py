@@ -1,7 +1,7 @@
 """Calls against a threshold and against a control: pulls beside the lower bound, and how often calls are wrong.
 
-Run `python -m benchmarks.targets [runs [paths of the gate]]`; about 0.6 s of CPU time for each run of all rows, and
-0.06 s for each path. The table is also written to benchmarks/results/targets.json.
+Run `python -m benchmarks.targets [runs [paths of the gate]]`; about 4 s of CPU time for each run of all rows, and
+0.2 s for each path. The table is also written to benchmarks/results/targets.json.
 
 The problem: a factorial of four factors with a constant, noise 1, delta = 0.05; the target 0.9 is 0.08 from the nearest
 mean. The gate: 16 arms, all 0.01 below the target, delta = 0.3, blocks of four pulls of each arm; "without log K" has a
