@@ -310,6 +310,53 @@ def test_checks_a_study_of_the_package(tmp_path: Path, noise_std: float | None) 
     assert verified(tmp_path, signed(certificate | {"best": best}, rows), rows)[0] == 1
 
 
+@pytest.mark.parametrize("noise_std", [1.0, None])
+@pytest.mark.parametrize("has_constant", [True, False])
+def test_regresses_offsets_out_of_the_bets(tmp_path: Path, noise_std: float | None, has_constant: bool) -> None:
+    """With groups="offset", two factors and a void result; the same log without its labels has another verdict."""
+    X, theta, rng = problem(3, n_arms=5, dim=3)
+    X[:, 0] = 1.0 if has_constant else X[:, 0]
+    study = sp.create_study("own", arms=X, storage="memory:", groups="offset", noise_std=noise_std)
+    high = 4.0 * rng.normal(size=(2, 200))
+    while not study.stopped and len(study.measurements) < 400:
+        turn = len(study.measurements) // 6
+        for ask in study.ask(6, group={"day": turn // 2, "bench": turn % 2}):
+            study.tell(ask, float(X[ask.arm] @ theta + high[0, turn // 2] + high[1, turn % 2] + rng.normal()))
+        if turn == 4:
+            study.void(5, reason="mislabelled")
+    assert study.stopped
+    certificate, events = study.certificate(), study.log
+    code, said = verified(tmp_path, certificate, chained(events))
+    assert code == AGREES, said
+    for event in events:
+        event.pop("group", None)
+    code, said = verified(tmp_path, certificate, chained(events))
+    assert code == 1, said
+
+
+def test_follows_labels_of_groups(tmp_path: Path) -> None:
+    """Labels are counted in the certificate; a result with another label than its ask is seen."""
+    X, theta, rng = problem(1, n_arms=5, dim=3)
+    study = sp.create_study("own", arms=X, storage="memory:", group_by="worker")
+    study.tell_earlier([(0, 0.5, {"day": 0}), (1, 0.4)])
+    while not study.stopped:
+        for ask in study.ask(2, group={"day": 1 + len(study.measurements) // 10}):
+            study.tell(ask.id, float(np.dot(ask.features, theta) + rng.normal()), worker="bob")
+    study.void(1, reason="mislabelled")
+    certificate, events = study.certificate(), study.log
+    assert sum(certificate["groups"]["day"].values()) == len(study.measurements) - 2
+    assert certificate["groups"]["worker"]["bob"] == len(study.measurements) - 2
+    assert verified(tmp_path, certificate, chained(events))[0] == AGREES
+    forged = copy.deepcopy(certificate)
+    forged["groups"]["day"]["1"] += 1
+    code, said = verified(tmp_path, signed(forged, chained(events)), chained(events))
+    assert (code, "groups is" in said) == (1, True)
+    told = next(event for event in events if event["kind"] == "told" and event["ask"] is not None)
+    told["group"] = {**told["group"], "day": "9"}
+    code, said = verified(tmp_path, signed(certificate, chained(events)), chained(events))
+    assert (code, "another group than that of its ask" in said) == (1, True)
+
+
 @pytest.mark.parametrize("noise_std", [None, 1.0])
 def test_earlier_results_start_no_wealth_where_they_are_guidance(tmp_path: Path, noise_std: float | None) -> None:
     """The verdict of a study in which they guide agrees, and no longer does where they are said to be evidence."""
@@ -588,3 +635,38 @@ def test_an_interval_that_an_audit_has_cut_is_not_bet_on(tmp_path: Path, monkeyp
         assert verified(tmp_path, study.certificate(), as_rows(study))[0] == AGREES
     assert any(closed), "there was none"
     assert not any(judged)
+
+
+CALLED: dict[str, dict[str, Any]] = {
+    "a threshold": {"threshold": 70, "epsilon": 0.3},
+    "few wrong calls, noise known": {"threshold": 70, "epsilon": 0.3, "calls": "fdr", "noise_std": 1.0},
+    "a control by name": {"control": "alloy 3", "margin": 0.5, "epsilon": 0.3},
+    "none meets it": {"threshold": 90},
+    "some are open": {"threshold": 70, "budget": 40},
+}
+
+
+@pytest.mark.parametrize("case", CALLED)
+def test_calls_are_made_again(case: str, tmp_path: Path) -> None:
+    """Every call, the evidence and the verdict follow from the log, a correction included; a changed call does not."""
+    rng = np.random.default_rng(5)
+    X = np.column_stack([np.ones(12), rng.normal(size=(12, 3))])
+    arms, means = sp.FiniteArms(X, names=[f"alloy {row}" for row in range(12)]), X @ [69.0, 2.0, 1.0, -1.0]
+    study = sp.create_study("alloys", arms=arms, storage="memory:", **CALLED[case])
+    while not study.stopped and (asks := study.ask(4)):
+        for ask in asks:
+            study.tell(ask.id, float(means[ask.arm] + rng.normal()))
+        if study.status.n_pulls == 12:
+            study.correct(3, float(means[study.state.measurements[2].arm]), reason="mistyped")
+    certificate = study.certificate()
+    study.export("csv", tmp_path / "study.csv")
+    log = (tmp_path / "study.csv").read_text("utf-8")
+    code, said = verified(tmp_path, certificate, log)
+    assert code == AGREES, said
+    assert "calls" not in said
+    wrong = copy.deepcopy(certificate)
+    wrong["calls"]["alloy 0"] = "met" if wrong["calls"]["alloy 0"] != "met" else "failed"
+    head = certificate["log"]
+    code, said = verified(tmp_path, signed(wrong, [("", head["hash"], "")] * head["events"]), log)
+    assert code == verify_certificate.DISAGREES
+    assert "certificate: calls is" in said

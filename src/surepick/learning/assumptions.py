@@ -56,7 +56,7 @@ def assumptions(result: "Result") -> list[Assumption]:
         chosen += f"; {counted(n_others, 'result')} came without being asked for"
     nouns = {"fail": "lost measurement", "correct": "correction", "void": "void result"}
     changes = ", ".join(counted(kinds[kind], noun) for kind, noun in nouns.items() if kinds[kind])
-    options = f"The {result.rule} rule, delta = {result.delta:g} and epsilon = {result.epsilon:g}"
+    options = f"The {result.rule} rule, {_targets(result)}delta = {result.delta:g} and epsilon = {result.epsilon:g}"
     listed = [
         (_sentence(_noise(result, seen=False)), _noise_checked(result)),
         ("Every arm was chosen before its reward was seen.", f"{chosen}."),
@@ -75,6 +75,16 @@ def assumptions(result: "Result") -> list[Assumption]:
     return [Assumption(*one) for one in listed]
 
 
+def _targets(result: "Result") -> str:
+    """Name the threshold, or control and margin; "" without."""
+    target = result.specification
+    if target is None:
+        return ""
+    named = f"threshold = {target.value:g}" if target.control is None else "the control"
+    margin = f", margin = {-target.value:g}" if target.control is not None and target.value else ""
+    return f"{named}{margin}, calls = {target.calls}, "
+
+
 def _n_unsolicited(result: "Result") -> int:
     """Return how many results answered no ask."""
     pending, n = Counter[Any](), 0
@@ -82,7 +92,7 @@ def _n_unsolicited(result: "Result") -> int:
         if kind == "ask":
             pending.update(said[0])
         elif kind in ("tell", "fail"):
-            is_answer = said[-1] != "none" and pending[said[0]] > 0
+            is_answer = said[2:3] != ["none"] and pending[said[0]] > 0
             pending[said[0]] -= is_answer
             n += not is_answer
     return n
@@ -100,7 +110,8 @@ def _mean(result: "Result") -> str:
         return (
             f"the mean reward of every arm is within {result.allowed_misfit:g} of one that is linear in the features,"
         )
-    return "the mean reward is linear in the features"
+    beside = ", beside an offset of every group of measurements," if result.has_offsets else ""
+    return f"the mean reward is linear in the features{beside}"
 
 
 def _noise(result: "Result", *, seen: bool) -> str:

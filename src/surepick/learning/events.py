@@ -1,7 +1,8 @@
 """The events of a learner, their spelling in a log, and the (arm, reward) pairs among them.
 
 A log is a list of tuples: ("start", identity), then ("ask", arms), ("tell", arm, reward), ... with the fields of each
-event in order. Fields at the end that have their default are left out. A vector is written as a tuple.
+event in order. Fields at the end that have their default are left out. A vector is written as a tuple, and the label of
+a group as pairs of factor and level.
 """
 
 import re
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, NamedTuple, Self, final
 
 from surepick.errors import InvalidInput
+from surepick.learning.groups import GroupLabel
 from surepick.learning.spec import EDITION
 from surepick.types import ArmKey
 
@@ -21,6 +23,8 @@ class Asked(NamedTuple):
     """Arms were asked for, in this order."""
 
     arms: tuple[ArmKey, ...]
+    group: GroupLabel = ()
+    """Day, bench or plate on which they will be measured, if that was said."""
 
 
 class Told(NamedTuple):
@@ -30,6 +34,8 @@ class Told(NamedTuple):
     reward: float
     ask: int | Literal["none"] | None = None
     """The ask that the result answers, if one was named; "none": it answers none."""
+    group: GroupLabel = ()
+    """Day, bench or plate on which it was measured: as the ask has it, or as it was told."""
 
 
 class Failed(NamedTuple):

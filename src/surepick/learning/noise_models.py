@@ -175,6 +175,7 @@ class NoiseModel:
         past: LeastSquares,
         variances: ArmVariances | PairDifferences | None,
         repetitions: Callable[[], tuple[IntArray, Array, Array]],
+        groups: IntArray | None = None,
     ) -> Block | None:
         """Return the results of a block beside what was known before it; None if no bet can rest on them.
 
@@ -184,12 +185,13 @@ class NoiseModel:
             variances: what was known of the noise of each arm.
             repetitions: gives numbers (n,) and rows (n, d) of the plan, and the rewards (B, n) of its B repetitions of
                 which no result is void.
+            groups: level (n, F) of each factor, by number, if offsets of groups are regressed out.
         """
         arms, X, rewards = pulls
         if not past.has_theta:
-            return Block.of(X, rewards, np.zeros(X.shape[1]), arms=arms)
+            return Block.of(X, rewards, np.zeros(X.shape[1]), arms=arms, groups=groups)
         left = residuals(past) if self.std is None else None
-        block = Block.of(X, rewards, past.theta, past.A_inv.copy(), left, arms)
+        block = Block.of(X, rewards, past.theta, past.A_inv.copy(), left, arms, groups)
         block.bet = self.bet
         return block
 
@@ -337,6 +339,7 @@ class _Repeated(NoiseModel):
         past: LeastSquares,
         variances: ArmVariances | PairDifferences | None,
         repetitions: Callable[[], tuple[IntArray, Array, Array]],
+        groups: IntArray | None = None,
     ) -> Block | None:
         """Return the repetitions of the plan that are whole; None if fewer than two are left to compare."""
         arms, X, parts = repetitions()
@@ -413,6 +416,7 @@ class AnyNoise(NoiseModel):
         past: LeastSquares,
         variances: ArmVariances | PairDifferences | None,
         repetitions: Callable[[], tuple[IntArray, Array, Array]],
+        groups: IntArray | None = None,
     ) -> Block | None:
         """Return a round beside the differences of arms in earlier rounds."""
         assert isinstance(variances, PairDifferences)

@@ -17,7 +17,7 @@ from typing import Protocol, final, runtime_checkable
 import numpy as np
 
 from surepick.core.estimate import LeastSquares
-from surepick.types import Array, BoolArray
+from surepick.types import Array, BoolArray, IntArray
 
 
 @final
@@ -41,6 +41,10 @@ class SamplerContext:
     """Open asks per arm: pending, or failed and to be repeated."""
     stds: Array | None = None
     """Estimated noise of each arm (K,) relative to the others, if arms may differ in noise."""
+    pairs: tuple[IntArray, Array] | None = None
+    """Pairs (n, 2) of a leader and another that the rule has to tell apart, and the evidence (n,) that each misses.
+
+    None: all leaders, and all that are alive."""
 
     @property
     def leader(self) -> int | None:

@@ -22,8 +22,10 @@ from surepick.arms.tables.joining import read_joining
 from surepick.arms.views import WhitenedArms
 from surepick.errors import ArmsDoNotSpan, InvalidInput
 from surepick.learning.learner import Learner
+from surepick.learning.spec import DEFAULTS, OPTIONS
 from surepick.stopping.base import Start
 from surepick.stopping.betting import BettingState
+from surepick.stopping.targets import TargetsState
 from surepick.types import ArmKey, MeasurementId, ResultNumber
 
 if TYPE_CHECKING:
@@ -256,13 +258,13 @@ class Era(NamedTuple):
         if self.catalog.candidates is None and self.catalog.is_enumerable:
             keys, were = self.catalog.keys, {key: row for row, key in enumerate(self.kept.catalog.keys)}
             rows = np.array([were.get(key, -1) for key in keys])
-        return _bets(self.kept.learner), rows
+        return self.kept.learner.state.at_the_end(), rows
 
     @property
     def n_evidence(self) -> int:
         """Results that are evidence, those of earlier eras that are kept among them."""
         books, state = self.learner.state, self.learner.state.settled.state
-        if not isinstance(state, BettingState):
+        if not isinstance(state, BettingState | TargetsState):
             return len(books.values) - books.values.count(None)
         blocks = (block for told in books.results for block in told.closes if not block.is_cut)
         pulls = [n for block in blocks if (n := len(block.pulls(books.values)[0]))]
@@ -317,13 +319,17 @@ def era_after(state: "State", changes: Mapping[str, Any]) -> Era:
     for one in state.measurements:
         if one.value is not None and catalog.is_present(one.arm):
             numbers[one.id] = ResultNumber(len(learner.state.results))
-            learner.tell(era.arm(one.arm), one.value, ask="none")
+            learner.tell(era.arm(one.arm), one.value, ask="none", group=one.group or None)
     return era
 
 
 def changed_names(before: Mapping[str, Any], options: Mapping[str, Any]) -> list[str]:
     """Return the names of options that are not as they were."""
-    return [name for name, value in options.items() if value != before[name]]
+    return [
+        name
+        for name in dict.fromkeys([*options, *before])
+        if options.get(name, DEFAULTS.get(name)) != before.get(name, DEFAULTS.get(name))
+    ]
 
 
 def _learner_in(catalog: ArmCatalog, options: Mapping[str, Any], earlier: Earlier) -> Learner:
@@ -376,7 +382,7 @@ def changed_options(options: Mapping[str, Any], changes: Mapping[str, Any]) -> J
     for name, value in changes.items():
         if name == "algorithm" and not isinstance(value, str):
             raise InvalidInput(f"a study keeps its algorithm by name, got {value!r}; register it and pass the name.")
-        place = changed if name in options and name != "own" else changed["own"]
+        place = changed if (name in options or name in OPTIONS) and name != "own" else changed["own"]
         kept = value
         if isinstance(value, list | tuple | np.ndarray | np.generic):
             try:
@@ -385,7 +391,8 @@ def changed_options(options: Mapping[str, Any], changes: Mapping[str, Any]) -> J
                 raise InvalidInput(f"`{name}` must have rows of equal length, got {reprlib.repr(value)}.") from None
             kept = numbers.tolist() if numbers.dtype.kind in "bifu" else kept
         place[name] = list(kept) if isinstance(kept, tuple) else kept
-    return changed
+    later = [name for name, option in OPTIONS.items() if option.in_log == "if set"]
+    return {name: value for name, value in changed.items() if name not in later or value != DEFAULTS[name]}
 
 
 def next_era(state: "State", join: Any, retired: Sequence[ArmKey], changes: Mapping[str, Any]) -> Json:

@@ -6,11 +6,12 @@
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, final
 
 from surepick._texts import vector_words
 from surepick.errors import SurepickError
+from surepick.learning.groups import written_label
 
 if TYPE_CHECKING:  # commands that print a help text load no mathematics
     from surepick.learning.outlook import Outlook
@@ -37,7 +38,7 @@ OF_LIST = ("state", "best_name", "n_pulls", "n_pending", "n_events", "stopped_at
 """Fields of a status that `surepick best`, `plan` and `list` give."""
 OF_ASK = ("id", "arm", "name", "features", "until", "reason")
 OF_MEASUREMENT = ("id", "arm", "name", "value", "told", "is_void", "ask", "author", "at", "changes")
-"""Columns of asks and measurements; a CSV file has them also without rows."""
+"""Columns of asks and measurements; a CSV file has them also without rows. Labels are a further one, `group`."""
 
 
 @final
@@ -86,6 +87,8 @@ class Status:
     registrations: list[str]
     """For each era the hash of its first event: publish it before the first ask, and `verify` shows it again."""
 
+    calls: dict[str, str] | None = None
+    """With `threshold` or `control`: "met", "failed" or "open" for each arm by name; no part of a record if None."""
     find_outlook: "Callable[[], Outlook | None]" = field(repr=False, compare=False)
     """Works out `outlook`; no part of a record."""
 
@@ -116,10 +119,17 @@ class StudySnapshot:
     """Number and hash of the last event."""
 
     def record(self, only: Sequence[str] = ()) -> Record:
-        """Return the status for a program, all of it or some fields; estimates that are not proved are worked out."""
+        """Return the status for a program, all of it or some fields; estimates that are not proved are worked out.
+
+        `groups` is there if measurements have labels: how much higher each group reads, by estimate.
+        """
         known = {name: value for name, value in vars(self.status).items() if name != "find_outlook"}
+        if known["calls"] is None:
+            del known["calls"]
         if not only or {*only} & {*OF_OUTLOOK}:
             known |= self._outlook()
+        if self.learner.groups:
+            known["groups"] = [{**asdict(one), "label": dict(one.label)} for one in self.learner.groups]
         return {name: known[name] for name in only or known}
 
     def _outlook(self) -> Record:
@@ -143,8 +153,9 @@ def snapshot_of(state: "State", name: str, head: tuple[int, str]) -> StudySnapsh
     learner, verdict, roster, now = state.learner, state.verdict, state.roster, state.learner.snapshot
     # What was measured after the verdict does not change it.
     keys = [roster.candidate_key(arm) for arm in now.leaders] if verdict is None else list(verdict.best)
-    best, names = (keys, [roster.key_label(key) for key in keys]) if keys else (None, None)
-    is_one, is_known = learner.m == 1 and keys, keys and now.guarantee != "withdrawn"
+    is_called = now.calls is not None and now.best is not None
+    best, names = (keys, [roster.key_label(key) for key in keys]) if keys or is_called else (None, None)
+    is_one, is_known = learner.m == 1 and keys and not is_called, (keys or is_called) and now.guarantee != "withdrawn"
     status = Status(
         name=name,
         state=_word(state, now),
@@ -176,6 +187,7 @@ def snapshot_of(state: "State", name: str, head: tuple[int, str]) -> StudySnapsh
         era=state.era,
         stopped_at=None if verdict is None else verdict.at,
         registrations=list(state.registrations),
+        calls=None if now.calls is None else {roster.candidate_label(arm): call for arm, call in now.calls.items()},
         find_outlook=lambda: None if verdict is not None else now.outlook,
     )
     # Vectors have the digits of a verdict.
@@ -201,6 +213,10 @@ def reason_for(state: "State", one: "AskRecord") -> str:
     leaders, rival = state.rivalry
     if not leaders:
         return f"no data in this direction yet{again}"
+    if state.learner.task.target is not None:
+        if rival is None:
+            return f"tells which of the open arms are met{again}"
+        return f"tells whether {state.roster.candidate_label(rival)} is met, the hardest to call{again}"
     leader = state.roster.candidate_label(leaders[-1])
     leads = f"{leader} leads" if len(leaders) == 1 else f"{leader} is the last of the {len(leaders)} that lead"
     if rival is None:
@@ -210,15 +226,21 @@ def reason_for(state: "State", one: "AskRecord") -> str:
 
 
 def ask_record(one: "StudyAsk") -> Record:
-    """Return an ask for a program."""
-    return {name: getattr(one, name) for name in (*OF_ASK, "recipe")}
+    """Return an ask for a program; `group` is there if it has a label."""
+    return {name: getattr(one, name) for name in (*OF_ASK, "recipe", *(["group"] if one.group else []))}
 
 
 def measurement_record(state: "State", one: "Measurement") -> Record:
-    """Return a measurement for a program."""
+    """Return a measurement for a program; `group` is there if it has a label."""
     values = (one.id, one.arm, state.roster.label(one.arm), one.value, one.told, one.is_void, one.ask, one.by, one.at)
     changes = [f"{change.kind.value}: {change.reason}" for change in one.changes]
-    return dict(zip(OF_MEASUREMENT, (*values, changes), strict=True))
+    return {**dict(zip(OF_MEASUREMENT, (*values, changes), strict=True)), **written_label(one.group)}
+
+
+def table_of(records: Sequence[Record]) -> list[Record]:
+    """Return records of asks or measurements as rows of one table: all have `group`, or none has."""
+    more: Record = {"group": {}} if any("group" in one for one in records) else {}
+    return [{**one, **more, **one} for one in records]
 
 
 def list_records(storage: "Storage", opened: "Callable[[str], Study | None]" = lambda _: None) -> list[Record]:

@@ -28,7 +28,7 @@ low[j] the smallest V[u, j] of the members u that leave,
     a member that stays goes on with min(V[u, j], low[j]), and a new one begins with low[j];
     a candidate that joins keeps its smallest account until it leaves, and all accounts against it go on from there.
 
-Why it is valid: docs/guarantee.md, Theorem 27. With m = 1 it is the betting rule.
+Why it is valid: docs/guarantee.md, Theorem 27. `core.betting.sets` needs fewer pulls, and memory for its accounts.
 
 The proofs require of a caller:
  * the arms of a block are fixed before its first result;
@@ -89,6 +89,8 @@ class Bets:
     factors: list[Array]
     """F with |F'y|^2 = s2, the variance of the belief; q = y'A^+ y; if needed, the unmeasured directions."""
     log_returns: Returns
+    noise_std: float
+    """Believed scale of the noise."""
     weights: ArmWeights | None = None
     """How much each arm counts; None if means are exactly linear."""
     rounding: float = 0.0
@@ -317,10 +319,13 @@ class BaseWealth(ABC):
         if self._weighs_arms:
             assert block.pulls is not None  # with a misfit the block holds its pulls and arms
             assert block.arms is not None
+            if weights is None and block.grouped is not None:
+                # Pulls of one arm have different weights in different groups.
+                weights = ArmWeights.of(block.arms, said.root @ (said.root.T @ block.pulls[0].T))
             self._weights = weights = weights or ArmWeights.of_least_squares(block.arms, block.pulls[0], said.root)
             vectors += list(weights.W.T)
         weights = weights if self._weighs_arms else None
-        return Bets(vectors, factors, log_returns, weights, rounding, block.was_coarse, of_leader)
+        return Bets(vectors, factors, log_returns, noise_std, weights, rounding, block.was_coarse, of_leader)
 
     def _law(self, block: Block, said: BlockFit) -> Law | None:
         """Return the believed scale of the noise, the vectors and returns of a block, and its weights of arms.
