@@ -177,6 +177,8 @@ def test_a_slip_or_a_bent_mean_is_no_drift() -> None:
     assert not has_drift(arms, blocks, rewards + 200.0 * (np.arange(200) == 77))
     assert has_drift(arms, blocks, rewards + 0.2 * blocks)
     assert not has_drift(arms[:5], blocks[:5], rewards[:5])
+    assert not has_drift(arms, blocks, np.zeros(200))
+    assert not has_drift(arms, blocks, (rng.random(200) < 0.3).astype(np.float64))
 
 
 def test_levels_of_blocks_are_taken_off_exactly() -> None:

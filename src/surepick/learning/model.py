@@ -390,7 +390,8 @@ def has_drift(arms: Array, blocks: Array, rewards: Array) -> bool:
     apart = rewards.copy()
     for arm in np.unique(arms):
         apart[arms == arm] -= np.median(rewards[arms == arm])
-    ranks = np.argsort(np.argsort(apart, kind="stable"), kind="stable") - 0.5 * (len(rewards) - 1.0)
+    _, place, ties = np.unique(apart, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(ties) - 0.5 * ties)[place] - 0.5 * len(rewards)  # equal ones share the mean of their ranks
     numbers, block = np.unique(blocks, return_inverse=True)
     more, spare = len(numbers) - 1, len(rewards) - len(numbers) - len(np.unique(arms)) + 1
     if more <= 0 or spare <= 0:
