@@ -394,7 +394,7 @@ def has_drift(arms: Array, blocks: Array, rewards: Array) -> bool:
     ranks = (np.cumsum(ties) - 0.5 * ties)[place] - 0.5 * len(rewards)  # equal ones share the mean of their ranks
     numbers, block = np.unique(blocks, return_inverse=True)
     more, spare = len(numbers) - 1, len(rewards) - len(numbers) - len(np.unique(arms)) + 1
-    if more <= 0 or spare <= 0:
+    if more <= 0 or spare <= 0 or not ranks.any():
         return False
     between = float((np.bincount(block, ranks) ** 2 / np.bincount(block)).sum())
     within = float(ranks @ ranks) - between
