@@ -33,6 +33,7 @@ from surepick.learning.settlement import Setting, Settlement
 from surepick.learning.snapshot import Algorithm, Ask, Decision, Snapshot
 from surepick.learning.spec import Spec, TaskOptions, takes_options
 from surepick.learning.state import LearnerState
+from surepick.sampling.base import Follows, JoinedBlocks
 from surepick.stopping.base import Rule
 from surepick.types import Arm, Array, ResultNumber
 
@@ -100,6 +101,9 @@ class Learner:
         sampler, self.rule = self._composition.compose(self.task)
         if why := self.rule.unsupported(self.task):
             raise InvalidInput(why)
+        least = self.rule.min_block(self.task)
+        if least > 1 and not isinstance(sampler, Follows):  # one that follows plans keeps to the length by itself
+            sampler = JoinedBlocks(sampler, self.task.rows, least)
         sampler = self.noise_model.sampler(sampler, self.measured_arms.dim)
         setting = Setting(self.task, self.rule, self.noise_model, self.earlier)
         self.state = LearnerState(setting, Plans(sampler, self.task, self.rule, self.costs, self.budget))
