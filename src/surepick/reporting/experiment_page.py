@@ -30,7 +30,7 @@ from surepick.reporting.html import Cell, Table, data_uri, template
 from surepick.simulation import experiment as experiments
 from surepick.simulation.experiment import Experiment, Published, job_of, read_experiment
 from surepick.simulation.run import run_once
-from surepick.simulation.runs import error_interval
+from surepick.simulation.runs import brief, error_interval
 from surepick.simulation.store import EXPERIMENT, TABLE, file_of_runs, read_cells
 from surepick.types import Array
 
@@ -134,13 +134,20 @@ class Section(NamedTuple):
     def rest(self, summary: Summary, without: str) -> str:
         """Return the varying part of a cell's problem as text, except `without`: name, arguments, risk; or ""."""
         name, own = summary.cell.problem.name, _arguments(summary.cell)
-        has_others = any(other.cell.problem.name != name for other in self.summaries)
-        words = [f"{key} {own[key]}" for key in self.varying(name) if key in own and key != without]
-        return ", ".join([name] * has_others + words)
+        varying = self.varying(name)
+        label = "" if without in varying else summary.cell.label  # a label would tell the points of a line apart
+        has_others = any(
+            ((other.cell.label if label else "") or other.cell.problem.name) != (label or name)
+            for other in self.summaries
+        )
+        if label:
+            varying = [key for key in varying if key == "delta"]
+        words = [f"{key} {brief(own[key])}" for key in varying if key in own and key != without]
+        return ", ".join([label or name] * has_others + words)
 
     def place(self, summary: Summary, without: str = "") -> str:
         """Return `rest`, or the name of the problem if nothing varies."""
-        return self.rest(summary, without) or summary.cell.problem.name
+        return self.rest(summary, without) or summary.cell.label or summary.cell.problem.name
 
 
 def _arguments(cell: experiments.Cell) -> dict[str, Any]:

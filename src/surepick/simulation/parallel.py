@@ -21,15 +21,17 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from importlib.util import find_spec
 from itertools import islice
-from typing import Any, NamedTuple, final
+from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from surepick.algorithms import check_options
+from surepick.algorithms import as_algorithm, check_options
 from surepick.core.checks import check_count, check_delta, check_epsilon, check_seed
 from surepick.errors import InvalidInput, SurepickError
 from surepick.learning.learner import Learner
-from surepick.simulation.run import AnyProblem, Job, Outcome, prepared, run_once
+from surepick.learning.snapshot import Algorithm
+from surepick.simulation.run import AnyProblem, Job, Outcome, is_problem, prepared, run_once
 from surepick.simulation.runs import MEASURED, Runs
 
 LINE_SECONDS = 30.0
@@ -321,10 +323,12 @@ def text_of(error: BaseException) -> str:
 
 def simulate(  # noqa: PLR0913 (every argument is an option of its own)
     problem: AnyProblem | Callable[[int], AnyProblem],
-    algorithm: str = "lazy-track-and-stop",
+    algorithm: str | Algorithm = "lazy-track-and-stop",
     *,
     delta: float = 0.05,
     epsilon: float = 0.0,
+    noise_std: float | ArrayLike | Literal["known"] | None = "known",
+    audit: int | Literal["auto"] = 0,
     n_runs: int = 100,
     seed: int = 0,
     n_jobs: int = 1,
@@ -337,10 +341,15 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
     """Run the algorithm `n_runs` times until it stops.
 
     Args:
-        problem: a problem, or a function of a seed that draws one for each run.
-        algorithm: its name, see `surepick.algorithms`.
+        problem: a problem, or a function of a seed that draws one for each run. A problem of your own is a `Problem`
+            with a `pull` of its own, or any object with `X` (the arms), `name`, `pull(arm, rng)` and `loss(answer)`.
+        algorithm: its name, see `surepick.algorithms.names()`, or an object such as `surepick.algorithms.Rage()`.
         delta: accepted probability of a wrong answer.
         epsilon: slack; an answer that loses at most epsilon is correct. A problem on a set of vectors has its own.
+        noise_std: what the algorithm is told about the noise: "known" is the problem's own `noise_std`, None nothing
+            (the noise is learnt, as by default in `surepick.identify`), numbers are passed on.
+        audit: check pulls after the verdict, as in `surepick.identify`. They count as pulls, and a run whose answer
+            they withdraw counts as not stopped.
         n_runs: number of runs.
         seed: seed of all runs; the same seed gives the same runs.
         n_jobs: processes; 1 runs in this one, -1 uses every core. More than one needs joblib.
@@ -350,13 +359,20 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
         only: numbers of the runs to do instead of 0..n_runs-1, for example to repeat a slow run.
         progress: show the progress on standard error, or call a function with (runs done, runs in all).
         options: options of the learner and of the algorithm. `reward_range`, `rewards` and `noise` take the place of
-            the problem's `noise_std`: rewards are drawn from that noise model. A function is called with the problem
-            of the run and must return the option: `theta=lambda problem: problem.theta` tells an oracle theta.
+            the problem's `noise_std`: rewards are drawn from that noise model, unless the problem has a `pull` of its
+            own. With m above 1 an answer is a set, and wrong if any of its arms is not among the m best. A function is
+            called with the problem of the run and must return the option: `theta=lambda problem: problem.theta` tells
+            an oracle theta.
 
     Raises:
         InvalidInput: an argument cannot be used. An error inside a run carries a note with the run's number.
     """
     _check_kinds(problem, algorithm, bounds, progress, options)
+    label = algorithm if isinstance(algorithm, str) else as_algorithm(algorithm, {})[1]
+    if not (isinstance(noise_std, str) and noise_std == "known"):
+        options["noise_std"] = noise_std
+    if audit != "auto":
+        audit = check_count("audit", audit, least=0)
     check_options(options, algorithm, simulate, Learner.__init__)
     index = range(check_count("n_runs", n_runs, least=1)) if only is None else _checked_only(only)
     epsilon = check_epsilon(epsilon)
@@ -371,9 +387,10 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
         max_pulls=10**6 if max_pulls is None else check_count("max_pulls", max_pulls, least=1),
         bounds=bounds,
         options=options,
+        audit=audit,
         refuses_ties=max_pulls is None and not epsilon and "budget" not in options,
     )
-    if isinstance(problem, AnyProblem):
+    if is_problem(problem):
         job = job._replace(problem=prepared(problem, delta=job.delta, epsilon=epsilon, bounds=bounds))
 
     def tell(state: State) -> None:
@@ -381,13 +398,11 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
             progress(state.done, state.total)
 
     outcomes: dict[int, Outcome] = {}
-    display = nullcontext(tell) if callable(progress) or not progress else shown(algorithm, each_quarter=True)
+    display = nullcontext(tell) if callable(progress) or not progress else shown(label, each_quarter=True)
     with display as show, closing(dispatch(_batch, [job], [index], show, n_jobs=n_jobs)) as results:
         for done in results:
             outcomes |= done.result
-    return collect(
-        job, algorithm, {run: outcomes[run] for run in index}, is_redrawn=not isinstance(problem, AnyProblem)
-    )
+    return collect(job, label, {run: outcomes[run] for run in index}, is_redrawn=not is_problem(problem))
 
 
 def collect(job: Job, algorithm: str, outcomes: Mapping[int, Outcome], *, is_redrawn: bool = False) -> Runs:
@@ -422,20 +437,26 @@ def _batch(job: Job, runs: list[int]) -> dict[int, Outcome]:
 def _check_kinds(
     problem: object, algorithm: object, bounds: object, progress: object, options: Mapping[str, Any]
 ) -> None:
-    if not (isinstance(problem, AnyProblem) or callable(problem)):
+    if not (is_problem(problem) or callable(problem)):
         raise InvalidInput(
             f"`problem` must be a problem or a function that draws one from a seed, got a {type(problem).__name__}; "
-            "`surepick.problems` has many, `surepick.problems.Problem(X=..., theta=..., name=...)` makes your own."
+            "`surepick.problems` has many, `surepick.problems.Problem(X=..., theta=..., name=...)` makes your own, and "
+            "so does a class with X, name, pull(arm, rng) and loss(answer)."
         )
     is_flag = isinstance(progress, bool | np.bool_)
     for name, value, is_right, needed in (
-        ("algorithm", algorithm, isinstance(algorithm, str), "a name; `surepick.algorithms()` lists them"),
+        (
+            "algorithm",
+            algorithm,
+            isinstance(algorithm, str) or (hasattr(algorithm, "compose") and not isinstance(algorithm, type)),
+            "a name or an object such as `surepick.algorithms.Rage()`; `surepick.algorithms.names()` lists the names",
+        ),
         ("bounds", bounds, isinstance(bounds, bool | np.bool_), "True or False"),
         ("progress", progress, is_flag or callable(progress), "True, False or a function of (runs done, runs in all)"),
     ):
         if not is_right:
             raise InvalidInput(f"`{name}` must be {needed}, got {reprlib.repr(value)}.")
-    for name in [name for name in ("arms", "candidates", "noise_std") if name in options]:
+    for name in [name for name in ("arms", "candidates") if name in options]:
         raise InvalidInput(
             f"`options` must be options of the algorithm, got `{name}`, which the problem brings; "
             "give it to the problem and leave it out here."

@@ -11,6 +11,8 @@ import scipy
 from surepick.errors import InvalidInput
 from surepick.types import Array, BoolArray, IntArray, data_frame
 
+LONGEST_LIST = 8
+"""Numbers of a list that texts show."""
 MEASURED = {"n_pulls": np.int64, "stopped": np.bool_, "correct": np.bool_, "support": np.int64, "seconds": np.float64}
 """Columns of every run."""
 
@@ -114,7 +116,7 @@ class Runs:
         low, high = self.error_interval()
         tenth, _, ninth = self.quantiles()
         spread = f" +- {self.se:.1f}" if self.n_runs > 1 else ""
-        options = "".join(f", {name}={value}" for name, value in self.options.items())
+        options = "".join(f", {name}={brief(value)}" for name, value in self.options.items())
         slack = f", epsilon {self.epsilon:g}" if self.epsilon else ""
         redrawn = " (redrawn in every run)" if self.is_redrawn else ""
         what = f"{self.algorithm}{options} on {self.problem}{redrawn}"
@@ -140,6 +142,17 @@ class Runs:
 
     def __repr__(self) -> str:
         return self.summary()
+
+
+def brief(value: object) -> str:
+    """Return a value as text; a table or a long list of numbers by its size, which is what fits a table or a title."""
+    try:
+        shape = np.shape(value) if isinstance(value, list | tuple | np.ndarray) else ()
+    except ValueError:  # rows of different lengths
+        return f"{len(value)} rows"  # type: ignore[arg-type]
+    if len(shape) > 1 or (shape and shape[0] > LONGEST_LIST):
+        return f"{' x '.join(map(str, shape))} numbers" if len(shape) > 1 else f"{shape[0]} values"
+    return str(value)
 
 
 def error_interval(n_errors: int, n_runs: int, level: float = 0.95) -> tuple[float, float]:
