@@ -70,12 +70,14 @@ def finish(canvas: Any) -> None:
 
 
 def image(canvas: Any, kind: str) -> bytes:
-    """Return a finished figure as "svg" or "png"."""
+    """Return a finished figure as "svg", "png" or "pdf"."""
     import matplotlib as mpl  # noqa: PLC0415
 
     options: dict[str, Any] = {"dpi": PNG_DPI, "metadata": {"Software": None}}
     if kind == "svg":
         options = {"metadata": {"Date": None}}
+    if kind == "pdf":
+        options = {"metadata": {"CreationDate": None}}
     buffer = io.BytesIO()
     with mpl.rc_context({"svg.hashsalt": "surepick"}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font")  # names of arms can be in any script
@@ -83,13 +85,25 @@ def image(canvas: Any, kind: str) -> bytes:
     return buffer.getvalue()
 
 
-def save(canvas: Any, path: Path) -> tuple[Path, Path]:
-    """Finish a figure and write it beside `path`, as PNG and as SVG."""
+COLUMNS = {"1col": 3.25, "2col": 6.75}
+"""Widths in inches of a figure in a paper: one column, and two."""
+
+
+def save(canvas: Any, path: Path, *, in_paper: bool = False) -> tuple[Path, Path]:
+    """Finish a figure and write it beside `path`, as PNG and as SVG; for a paper also as PDF, one and two columns wide.
+
+    Returns:
+        The PNG and the SVG file.
+    """
     finish(canvas)
     path.parent.mkdir(parents=True, exist_ok=True)
     png, svg = (path.with_name(f"{path.name}.{kind}") for kind in ("png", "svg"))
     for file in (png, svg):
         file.write_bytes(image(canvas, file.suffix[1:]))
+    width, height = canvas.get_size_inches()
+    for name, inches in COLUMNS.items() if in_paper else ():
+        canvas.set_size_inches(inches, max(height * inches / width, 2.4))
+        path.with_name(f"{path.name}-{name}.pdf").write_bytes(image(canvas, "pdf"))
     return png, svg
 
 

@@ -19,6 +19,7 @@ import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext
+from functools import cache
 from importlib.util import find_spec
 from itertools import islice
 from typing import Any, Literal, NamedTuple, final
@@ -38,6 +39,8 @@ LINE_SECONDS = 30.0
 """Time between two lines of progress if standard error is not a terminal."""
 BATCH_SECONDS = 0.5
 LARGEST_BATCH = 64
+PARENT_SECONDS = 1.0
+"""Time between two looks of a process at its parent."""
 DASK_SECONDS = 60.0
 """Time to wait for a Dask cluster and its first worker."""
 
@@ -219,10 +222,23 @@ def _do(work: Work, job: Any, batch: Batch) -> Batch:
     return batch._replace(result=result, seconds=time.perf_counter() - start)
 
 
-def _do_in_process(*task: Any) -> Batch:
+def _do_in_process(parent: int, *task: Any) -> Batch:
     # Ctrl-C reaches every process of the terminal; only the parent handles it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _end_with(parent)
     return _do(*task)
+
+
+@cache
+def _end_with(parent: int) -> None:
+    """End this process soon after its parent ends, which a killed parent cannot see to; called once for each parent."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(PARENT_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _in_processes(tasks: Iterator[Any], n_workers: int) -> Generator[Batch, None, None]:
@@ -233,7 +249,7 @@ def _in_processes(tasks: Iterator[Any], n_workers: int) -> Generator[Batch, None
         raise SurepickError("more than one process needs joblib; install surepick[bench] or ask for one.") from error
     with parallel_config(backend="loky", inner_max_num_threads=1):
         results = Parallel(n_jobs=n_workers, batch_size=1, pre_dispatch="2*n_jobs", return_as="generator_unordered")(
-            delayed(_do_in_process)(*task) for task in tasks
+            delayed(_do_in_process)(os.getpid(), *task) for task in tasks
         )
         try:
             for done in results:  # noqa: UP028 (`yield from` would close them with a warning)

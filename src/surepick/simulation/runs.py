@@ -111,6 +111,24 @@ class Runs:
         """Return the columns as a pandas `DataFrame`, one row per run; without pandas, as in `to_columns`."""
         return data_frame(self.to_columns())
 
+    def to_latex(self, *others: "Runs") -> str:
+        """Return a LaTeX table (booktabs) with a row for these runs and one for each of the others."""
+        head = ["algorithm", "problem", r"$\delta$", "runs", "pulls", "s.e.", "wrong", "unfinished"]
+        rows = [
+            [
+                runs.algorithm,
+                runs.problem,
+                f"{runs.delta:g}",
+                str(runs.n_runs),
+                f"{runs.mean:.1f}",
+                "--" if math.isnan(runs.se) else f"{runs.se:.1f}",
+                str(runs.n_errors),
+                str(runs.n_unfinished),
+            ]
+            for runs in (self, *others)
+        ]
+        return latex_table(head, [[latex_text(name), latex_text(problem), *rest] for name, problem, *rest in rows])
+
     def summary(self) -> str:
         """Return a summary in a few lines."""
         low, high = self.error_interval()
@@ -153,6 +171,25 @@ def brief(value: object) -> str:
     if len(shape) > 1 or (shape and shape[0] > LONGEST_LIST):
         return f"{' x '.join(map(str, shape))} numbers" if len(shape) > 1 else f"{shape[0]} values"
     return str(value)
+
+
+_LATEX = str.maketrans(
+    {**{sign: f"\\{sign}" for sign in "&%$#_{}"}, "\\": r"\textbackslash{}", "~": r"\textasciitilde{}"}
+    | {"^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}"}
+)
+
+
+def latex_text(text: str) -> str:
+    """Return a text with the signs escaped that LaTeX gives a meaning."""
+    return text.translate(_LATEX)
+
+
+def latex_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, n_left: int = 2) -> str:
+    """Return a table for the LaTeX package booktabs; the first `n_left` columns are texts, the others numbers."""
+    columns = "l" * n_left + "r" * (len(head) - n_left)
+    lines = [" & ".join(row) + r" \\" for row in (head, *rows)]
+    body = ["\\toprule", lines[0], "\\midrule", *lines[1:], "\\bottomrule"]
+    return "\n".join([f"\\begin{{tabular}}{{{columns}}}", *body, r"\end{tabular}"]) + "\n"
 
 
 def error_interval(n_errors: int, n_runs: int, level: float = 0.95) -> tuple[float, float]:
