@@ -385,3 +385,27 @@ else:
     raise SystemExit("two processes without joblib")
 """
     subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
+
+
+def test_traces_say_the_way_of_a_run() -> None:
+    """On a grid of times; the runs are those without traces, and shares tend to the design."""
+    plain = simulate(EASY, n_runs=2, seed=3, delta=1e-6)
+    runs = simulate(EASY, n_runs=2, seed=3, delta=1e-6, trace=True, n_jobs=2)
+    assert same(plain, runs)
+    assert plain.traces == ()
+    for trace, n_pulls in zip(runs.traces, runs.n_pulls, strict=True):
+        assert trace.times[-1] == n_pulls == trace.counts[-1].sum()
+        assert (np.diff(trace.times) > 0).all()
+        assert len(trace.times) < 60 < n_pulls
+        assert trace.counts.shape == (len(trace.times), 3)
+        assert trace.evidence[-1] >= np.log(1e6)
+        assert trace.support.tolist() == [int((row > 0).sum()) for row in trace.counts]
+    design = sp.characteristic_time(EASY.X, EASY.theta)
+    weights = dict(zip(design.support.tolist(), design.weights.tolist(), strict=True))
+    assert abs(runs.traces[0].shares[-1] - [weights.get(arm, 0.0) for arm in range(3)]).max() < 0.2
+    canvas = runs.plot_shares(weights, run=1)
+    assert len(canvas.axes[0].lines) == 3 + len(weights)
+    with pytest.raises(InvalidInput, match="trace=True"):
+        plain.plot_shares()
+    with pytest.raises(InvalidInput, match="`trace` needs a list of arms"):
+        simulate(problems.sphere_set(2), n_runs=1, trace=True)

@@ -6,7 +6,7 @@ The same numbers give the same bytes of SVG: files contain no date and no random
 import io
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -195,6 +195,28 @@ def pulls(rows: Sequence[Pulls]) -> Any:
     axes.set_xlabel("pulls")
     axes.set_xlim(left=0.0)
     axes.xaxis.get_major_locator().set_params(integer=True)
+    return _finished(canvas)
+
+
+def shares(times: Sequence[int], values: Any, weights: Mapping[int, float], most: int = 6) -> Any:
+    """Draw N(t)/t of the arms with the largest shares at the end, beside the weights of a design as dashed lines.
+
+    Args:
+        times: results so far (T,).
+        values: share of every arm among them (T, K).
+        weights: weight of each arm in the design.
+        most: arms to draw.
+    """
+    canvas, (axes,) = frame([3.4])
+    last = values[-1]
+    order = sorted(range(len(last)), key=lambda arm: (-max(last[arm], weights.get(arm, 0.0)), arm))[:most]
+    for arm, color in zip(order, COLORS * most, strict=False):
+        axes.plot(times, values[:, arm], color=color, linewidth=1.4, label=f"arm {arm}")
+        if arm in weights:
+            axes.axhline(weights[arm], color=color, linewidth=1.0, linestyle="--")
+    axes.set_xscale("log")
+    axes.set_xlabel("pulls")
+    axes.set_ylabel("share of the pulls; dashed: design")
     return _finished(canvas)
 
 

@@ -350,6 +350,7 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
     n_jobs: int = 1,
     max_pulls: int | None = None,
     bounds: bool = False,
+    trace: bool = False,
     only: Sequence[int] | None = None,
     progress: bool | Callable[[int, int], None] = False,
     **options: Any,
@@ -372,6 +373,7 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
         max_pulls: most pulls of a run, a million unless given. A run that reaches this limit counts as not stopped; it
             is never dropped. Needed, or `epsilon`, where the best arms are equally good: a run would not end.
         bounds: also compute the lower bound of each run's instance.
+        trace: also record evidence and pulls of every arm on the way, see `Runs.traces`.
         only: numbers of the runs to do instead of 0..n_runs-1, for example to repeat a slow run.
         progress: show the progress on standard error, or call a function with (runs done, runs in all).
         options: options of the learner and of the algorithm. `reward_range`, `rewards` and `noise` take the place of
@@ -404,6 +406,7 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
         bounds=bounds,
         options=options,
         audit=audit,
+        trace=bool(trace),
         refuses_ties=max_pulls is None and not epsilon and "budget" not in options,
     )
     if is_problem(problem):
@@ -435,6 +438,7 @@ def collect(job: Job, algorithm: str, outcomes: Mapping[int, Outcome], *, is_red
         seed=job.seed,
         max_pulls=job.max_pulls,
         index=np.array(list(outcomes), dtype=np.int64),
+        traces=tuple(row.trace for row in rows if row.trace is not None),
         **{name: np.array([getattr(row, name) for row in rows], dtype=kind) for name, kind in kinds.items()},
     )
 

@@ -22,7 +22,7 @@ from surepick.learning.noise_models import NoiseModel, takes_scale
 from surepick.learning.snapshot import Algorithm
 from surepick.learning.spec import TaskOptions
 from surepick.simulation.problems import Problem, VectorProblem
-from surepick.types import Array
+from surepick.types import Array, IntArray
 
 AnyProblem = Problem | VectorProblem
 OWN_PROBLEM = ("X", "name", "pull", "loss")
@@ -35,6 +35,8 @@ MOST_LISTED = 5
 """Arms that an error names."""
 ROUNDING = 1e-12
 """Relative size of rounding errors in means."""
+TRACE_RATIO = 1.1
+"""Factor between two times at which a run is recorded."""
 CHUNK = 256
 """Normal numbers drawn at once."""
 
@@ -99,8 +101,50 @@ class Job(NamedTuple):
     options: Mapping[str, Any] = {}
     audit: int | Literal["auto"] = 0
     """Check pulls after the verdict."""
+    trace: bool = False
     refuses_ties: bool = False
     """Whether a problem is refused whose best arms are equally good: no run on it would end."""
+
+
+class Trace(NamedTuple):
+    """The way of one run, at times that grow by a tenth: one row for each."""
+
+    times: IntArray
+    """Results so far (T,)."""
+    evidence: Array
+    """Evidence for the leader (T,)."""
+    counts: IntArray
+    """Pulls of every arm (T, K)."""
+
+    @property
+    def shares(self) -> Array:
+        """Share of every arm among the pulls (T, K), to set beside the weights of `characteristic_time`."""
+        return self.counts / self.times[:, None]
+
+    @property
+    def support(self) -> IntArray:
+        """Number of different arms pulled (T,)."""
+        different: IntArray = np.count_nonzero(self.counts, axis=1)
+        return different
+
+
+class _Recorder:
+    """Records a run; called after every pull."""
+
+    def __init__(self, n_arms: int) -> None:
+        self._counts, self._due = np.zeros(n_arms, dtype=np.int64), 1
+        self._rows: list[tuple[int, float, IntArray]] = []
+
+    def __call__(self, learner: Learner, arm: Any) -> None:
+        self._counts[arm] += 1
+        n = int(self._counts.sum())
+        if n >= self._due or learner.stopped:
+            self._rows.append((n, float(learner.decision.evidence), self._counts.copy()))
+            self._due = max(n + 1, math.ceil(TRACE_RATIO * n))
+
+    def trace(self) -> Trace:
+        times, evidence, counts = zip(*self._rows, strict=True)
+        return Trace(np.array(times), np.array(evidence), np.array(counts))
 
 
 class Outcome(NamedTuple):
@@ -117,6 +161,7 @@ class Outcome(NamedTuple):
     target: float
     lower_bound: float
     cost: float
+    trace: Trace | None = None
 
 
 def run_once(job: Job, run: int, watch: Callable[[Learner, Any], object] | None = None) -> Outcome:
@@ -131,7 +176,12 @@ def run_once(job: Job, run: int, watch: Callable[[Learner, Any], object] | None 
     instance = instance_of(job, seeds)
     if job.refuses_ties and isinstance(instance.problem, Problem):
         _refuse_ties(instance.problem, job.options.get("m", 1))
-    return run_with(job, instance, seeds, watch)
+    if not job.trace:
+        return run_with(job, instance, seeds, watch)
+    if not isinstance(instance.arms, ArmSet):
+        raise InvalidInput(f"`trace` needs a list of arms, got {instance.problem.name}; leave it out.")
+    recorder = _Recorder(instance.arms.n_arms)
+    return run_with(job, instance, seeds, recorder)._replace(trace=recorder.trace())
 
 
 # One BLAS thread here too, so that every process adds sums in the same order.

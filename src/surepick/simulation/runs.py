@@ -49,6 +49,23 @@ class Runs:
     """Lower bound on the expected pulls of any method, for the instance of each run; None unless requested."""
     cost: Array | None = None
     """Cost of each run; the number of pulls if all arms cost the same. None if not recorded."""
+    traces: Sequence[Any] = ()
+    """One for each run with `simulate(..., trace=True)`: `times` (T,), `evidence` (T,), `counts` (T, K), `shares`
+    (T, K) and `support` (T,)."""
+
+    def plot_shares(self, weights: Mapping[int, float] | None = None, *, run: int = 0) -> Any:
+        """Return a figure of the share of every arm among the pulls of a run, beside the weights of a design.
+
+        Args:
+            weights: the weight of each arm, such as `dict(zip(design.support, design.weights))`: dashed lines.
+            run: place of the run in `traces`.
+        """
+        if not self.traces:
+            raise InvalidInput("a figure of the way of a run needs traces; pass `trace=True` to simulate.")
+        from surepick.reporting.figures import shares  # noqa: PLC0415 (optional matplotlib)
+
+        trace = self.traces[run]
+        return shares(trace.times, trace.shares, weights or {})
 
     @property
     def n_runs(self) -> int:
