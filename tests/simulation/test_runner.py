@@ -219,7 +219,9 @@ def test_answers_of_several_arms_are_judged_as_sets() -> None:
     """With m = 2 every run ended in a TypeError before."""
     problem = problems.unit_basis([1.0, 0.9, 0.2, 0.0])
     assert [problem.loss(answer) for answer in ([0, 1], [1, 0], [0, 2])] == pytest.approx([0.0, 0.0, 0.7])
-    runs = simulate(problem, n_runs=3, seed=1, m=2)
+    runs = simulate(problem, n_runs=3, seed=1, m=2, bounds=True)
+    assert runs.lower_bound is not None
+    assert runs.lower_bound[0] == lower_bound(problem.X, problem.theta, m=2)
     assert runs.stopped.all()
     assert runs.correct.all()
 

@@ -694,7 +694,14 @@ def job_of(cell: Cell) -> Job:
     """Return the job of a cell. Problems that are not redrawn are cached."""
     algorithm = cell.algorithm
     source = cell.problem.source
-    shared = source, canonical_json(cell.arguments), cell.delta, cell.epsilon, cell.bounds
+    shared = (
+        source,
+        canonical_json(cell.arguments),
+        cell.delta,
+        cell.epsilon,
+        cell.bounds,
+        algorithm.options.get("m", 1),
+    )
     options: dict[str, Any] = {**algorithm.options, **{name: KNOWLEDGE[name] for name in algorithm.knows}}
     audit = options.pop("audit", 0)
     return Job(
@@ -711,8 +718,8 @@ def job_of(cell: Cell) -> Job:
 
 
 @lru_cache(N_INSTANCES)
-def _instance(source: Source, arguments: str, delta: float, epsilon: float, bounds: bool) -> Instance:  # noqa: FBT001
-    return prepared(draw_problem(source, json.loads(arguments)), delta=delta, epsilon=epsilon, bounds=bounds)
+def _instance(source: Source, arguments: str, delta: float, epsilon: float, bounds: bool, m: int) -> Instance:  # noqa: FBT001
+    return prepared(draw_problem(source, json.loads(arguments)), delta=delta, epsilon=epsilon, bounds=bounds, m=m)
 
 
 def _algorithm(plugin: Plugin) -> Callable[..., Algorithm]:

@@ -410,7 +410,8 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
         refuses_ties=max_pulls is None and not epsilon and "budget" not in options,
     )
     if is_problem(problem):
-        job = job._replace(problem=prepared(problem, delta=job.delta, epsilon=epsilon, bounds=bounds))
+        m = options.get("m", 1)
+        job = job._replace(problem=prepared(problem, delta=job.delta, epsilon=epsilon, bounds=bounds, m=m))
 
     def tell(state: State) -> None:
         if callable(progress) and state.done:

@@ -247,7 +247,7 @@ def instance_of(job: Job, seeds: Seeds) -> Instance:
             f"`problem` must be a function that returns a problem, got one that returned a "
             f"{type(problem).__name__}; let it return a problem such as those of `surepick.problems`."
         )
-    return prepared(problem, delta=job.delta, epsilon=job.epsilon, bounds=job.bounds)
+    return prepared(problem, delta=job.delta, epsilon=job.epsilon, bounds=job.bounds, m=job.options.get("m", 1))
 
 
 def is_problem(value: object) -> TypeGuard[AnyProblem]:
@@ -276,7 +276,7 @@ def new_learner(job: Job, instance: Instance, seed: int) -> Learner:
 
 
 @one_blas_thread
-def prepared(problem: AnyProblem, *, delta: float, epsilon: float, bounds: bool) -> Instance:
+def prepared(problem: AnyProblem, *, delta: float, epsilon: float, bounds: bool, m: int = 1) -> Instance:
     """Prepare a problem, with its lower bound if requested."""
     known: dict[str, Any] = {"noise_std": getattr(problem, "noise_std", None)}
     if isinstance(problem, VectorProblem):
@@ -291,7 +291,7 @@ def prepared(problem: AnyProblem, *, delta: float, epsilon: float, bounds: bool)
             raise InvalidInput(f"`bounds` needs a `surepick.problems.Problem`, got {problem.name}; leave it out.")
         return Instance(problem, arms, _no_mean, 1.0, known, epsilon, bound, problem.pull)
     if bounds and not epsilon:  # with slack fewer pulls suffice, and no bound is known
-        bound = lower_bound(arms, problem.theta, delta, problem.noise_std, candidates)
+        bound = lower_bound(arms, problem.theta, delta, problem.noise_std, candidates, m=m)
     mean = (problem.X @ problem.theta).tolist().__getitem__
     pull = None if type(problem).pull is Problem.pull else problem.pull
     return Instance(problem, arms, mean, problem.noise_std, known, epsilon, bound, pull)

@@ -22,6 +22,7 @@ from surepick.arms.tables.joining import read_joining
 from surepick.arms.views import WhitenedArms
 from surepick.errors import ArmsDoNotSpan, InvalidInput
 from surepick.learning.learner import Learner
+from surepick.learning.spec import DEFAULTS, OPTIONS
 from surepick.stopping.base import Start
 from surepick.stopping.betting import BettingState
 from surepick.types import ArmKey, MeasurementId, ResultNumber
@@ -317,13 +318,17 @@ def era_after(state: "State", changes: Mapping[str, Any]) -> Era:
     for one in state.measurements:
         if one.value is not None and catalog.is_present(one.arm):
             numbers[one.id] = ResultNumber(len(learner.state.results))
-            learner.tell(era.arm(one.arm), one.value, ask="none")
+            learner.tell(era.arm(one.arm), one.value, ask="none", group=one.group or None)
     return era
 
 
 def changed_names(before: Mapping[str, Any], options: Mapping[str, Any]) -> list[str]:
     """Return the names of options that are not as they were."""
-    return [name for name, value in options.items() if value != before[name]]
+    return [
+        name
+        for name in dict.fromkeys([*options, *before])
+        if options.get(name, DEFAULTS.get(name)) != before.get(name, DEFAULTS.get(name))
+    ]
 
 
 def _learner_in(catalog: ArmCatalog, options: Mapping[str, Any], earlier: Earlier) -> Learner:
@@ -342,7 +347,8 @@ def learner_of(arms: Any, candidates: Any, options: Mapping[str, Any], earlier: 
     own = {name: value for name, value in options.items() if name not in ("algorithm", "own", "earlier")}
     if isinstance(own.get("reward_range"), list):  # as JSON has it; anything else the learner refuses
         own["reward_range"] = tuple(own["reward_range"])
-    return Learner(options["algorithm"], arms, candidates=candidates, earlier=earlier, **own, **options["own"])
+    of_algorithm = {"edition": 1, **own, **options["own"]}  # a log that names no edition is one of edition 1
+    return Learner(options["algorithm"], arms, candidates=candidates, earlier=earlier, **of_algorithm)
 
 
 def described(learner: Learner, catalog: ArmCatalog | None = None) -> Json:
@@ -375,7 +381,7 @@ def changed_options(options: Mapping[str, Any], changes: Mapping[str, Any]) -> J
     for name, value in changes.items():
         if name == "algorithm" and not isinstance(value, str):
             raise InvalidInput(f"a study keeps its algorithm by name, got {value!r}; register it and pass the name.")
-        place = changed if name in options and name != "own" else changed["own"]
+        place = changed if (name in options or name in OPTIONS) and name != "own" else changed["own"]
         kept = value
         if isinstance(value, list | tuple | np.ndarray | np.generic):
             try:
@@ -384,7 +390,8 @@ def changed_options(options: Mapping[str, Any], changes: Mapping[str, Any]) -> J
                 raise InvalidInput(f"`{name}` must have rows of equal length, got {reprlib.repr(value)}.") from None
             kept = numbers.tolist() if numbers.dtype.kind in "bifu" else kept
         place[name] = list(kept) if isinstance(kept, tuple) else kept
-    return changed
+    later = [name for name, option in OPTIONS.items() if option.in_log == "if set"]
+    return {name: value for name, value in changed.items() if name not in later or value != DEFAULTS[name]}
 
 
 def next_era(state: "State", join: Any, retired: Sequence[ArmKey], changes: Mapping[str, Any]) -> Json:
