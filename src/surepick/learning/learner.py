@@ -36,6 +36,7 @@ from surepick.learning.settlement import Setting, Settlement
 from surepick.learning.snapshot import Algorithm, Ask, Decision, Snapshot
 from surepick.learning.spec import Spec, TaskOptions, takes_options
 from surepick.learning.state import LearnerState
+from surepick.sampling.base import Follows, JoinedBlocks
 from surepick.stopping.base import Rule
 from surepick.stopping.betting import Betting, has_sets
 from surepick.types import Arm, Array, ResultNumber
@@ -129,6 +130,10 @@ class Learner:
         if self.task.needs_order and not self._shuffles:
             option = "`drift`" if self.task.drift > 0.0 else f'noise="{self.noise}"'
             raise InvalidInput(f'{option} needs blocks in random order: leave out variant="paper" and edition=1.')
+        least = self.rule.min_block(self.task)
+        # A sampler that follows plans keeps to the length by itself. Logs of earlier releases go on as they began.
+        if least > 1 and self.task.edition > 1 and not isinstance(sampler, Follows):
+            sampler = JoinedBlocks(sampler, self.task.rows, least)
         sampler = self.noise_model.sampler(sampler, self.measured_arms.dim)
         setting = Setting(self.task, self.rule, self.noise_model, self.earlier)
         plans = Plans(sampler, self.task, self.rule, self.costs, self.budget, shuffles=self._shuffles)

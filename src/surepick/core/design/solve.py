@@ -24,6 +24,7 @@ from surepick.core.checks import (
     check_delta,
     check_distinct,
     check_noise_std,
+    check_noise_stds,
     check_number,
     check_reach,
     check_rewards,
@@ -94,6 +95,9 @@ def characteristic_time(  # noqa: PLR0913 - every argument is an option of its o
 ) -> Design:
     """Return T* of the arms under theta with the weights that attain it.
 
+    Arms with the same features as the best are no rivals: they are the same answer, and are left out. (As defined in
+    the paper, T* would be infinite.) Different arms with equal rewards are a tie.
+
     Args:
         arms: the arms that may be pulled.
         theta: the parameter; the reward of arm x is theta'x plus noise.
@@ -153,26 +157,51 @@ def lower_bound(  # noqa: PLR0913 - every argument is an option of its own
     arms: Any,
     theta: Any,
     delta: float = 0.05,
-    noise_std: float = 1.0,
+    noise_std: Any = 1.0,
     candidates: Any = None,
     *,
     m: int = 1,
     threshold: float | None = None,
     control: int | None = None,
     margin: float = 0.0,
+    costs: Any = None,
 ) -> float:
     """Return the expected pulls that no delta-correct algorithm can be below: T* sigma^2 kl(delta, 1 - delta).
 
-    T* enters through its certified lower end. Gaussian noise of standard deviation `noise_std`. A risk of one half or
-    more needs no pulls at all as far as this bound can tell. `m`, `threshold`, `control` and `margin`: see
-    `characteristic_time`; with the last three delta is the risk of any wrong call.
+    T* is that of the m best, and enters through its certified lower end. Gaussian noise of standard deviation
+    `noise_std`, one number or one for each arm. With `costs`, one for each arm, the result is the expected cost that no
+    such algorithm can be below. A risk of one half or more needs no pulls at all as far as this bound can tell.
+    `threshold`, `control` and `margin`: see `characteristic_time`; delta is then the risk of any wrong call.
     """
-    delta, noise_std = check_delta(delta), check_noise_std(noise_std)
-    target: dict[str, Any] = {"m": m, "threshold": threshold, "control": control, "margin": margin}
-    design = characteristic_time(arms, theta, candidates, tol=1e-6, **target)
+    delta, arms = check_delta(delta), as_arms(arms)
+    sought: dict[str, Any] = {"m": m, "threshold": threshold, "control": control, "margin": margin}
+    units = _units(arms.n_arms, noise_std, costs)
+    if isinstance(units, float):
+        design = characteristic_time(arms, theta, candidates, tol=1e-6, **sought)
+    else:
+        # A pull of x with noise s at cost c is as informative, by its cost, as one of x / (s sqrt(c)) with noise 1.
+        rows = arms.gather(np.arange(arms.n_arms))
+        scaled = FiniteArms(rows / units[:, None])
+        design = characteristic_time(scaled, theta, rows if candidates is None else candidates, tol=1e-6, **sought)
+        units = 1.0
     if delta >= 0.5:
         return 0.0
-    return design.lower_bound * noise_std**2 * (1.0 - 2.0 * delta) * math.log((1.0 - delta) / delta)
+    return design.lower_bound * units**2 * (1.0 - 2.0 * delta) * math.log((1.0 - delta) / delta)
+
+
+def _units(n_arms: int, noise_std: Any, costs: Any) -> float | Array:
+    """Return noise times the root of the cost of each arm; one number if all arms are alike in both."""
+    stds = check_noise_stds(noise_std) if np.iterable(noise_std) else check_noise_std(noise_std)
+    if costs is None and isinstance(stds, float):
+        return stds
+    prices = np.ones(n_arms) if costs is None else check_vector("costs", costs, n_arms)
+    if np.size(stds) not in (1, n_arms) or not (prices > 0.0).all():
+        raise InvalidInput(
+            f"`noise_std` must be one number or one for each of {n_arms} arms, and `costs` above 0, got "
+            f"{np.size(stds)} numbers and a least cost of {prices.min():g}."
+        )
+    units: Array = stds * np.sqrt(prices)
+    return units
 
 
 def separating_design(
