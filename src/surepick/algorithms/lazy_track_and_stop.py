@@ -100,6 +100,7 @@ class LazyTrackAndStop(Options):
     takes_vectors: ClassVar[bool] = True
     supports_top_m: ClassVar[bool] = True
     takes_costs: ClassVar[bool] = True
+    takes_batch: ClassVar[bool] = True
 
     def compose(self, task: Task) -> tuple[Sampler, Rule]:
         """Return the sampler and the stopping rule."""
@@ -139,7 +140,7 @@ class LazyTrackAndStop(Options):
             g_mix=check_share((0.0 if is_paper else rule.usual_g_mix) if self.g_mix is None else self.g_mix),
             is_mix_decaying=self.g_mix is None and rule.has_determinant_price,
             least=rule.min_block(task),
-            lazy=LAZY if self.schedule is None and not is_paper else 1.0,
+            lazy=LAZY if self.schedule is None and task.batch is None and not is_paper else 1.0,
         )
         return sampler, rule
 

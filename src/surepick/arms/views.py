@@ -351,6 +351,10 @@ class Task:
     """Whether only rules that bet on blocks have a proof for the noise."""
     model: str = "linear"
     """Or "unstructured": every arm has a mean of its own."""
+    batch: int | None = None
+    """Pulls of every block; None: as many as the sampler plans."""
+    spends_all: bool = False
+    """Whether sampling goes on after a proof, until the budget is spent."""
 
     @property
     def noise_std(self) -> float:

@@ -352,6 +352,7 @@ class Plans:
         self.differs = False
         """Whether the last plan that was checked is another than the own one."""
         self._costs, self._budget, self._least = costs, budget, rule.min_block(task)
+        self._batch = task.batch
         self._spent = 0.0  # cost of all asks so far
         self._left: deque[int] = deque()
         # Pulls when the last two blocks opened, and how the designs before wanted them apportioned.
@@ -480,7 +481,8 @@ class Plans:
     def _look(self, context: SamplerContext) -> int:
         if isinstance(self.sampler, Apportions):
             self._wanted.append((context.n_pulls, self.sampler.planned()))
-        return self.sampler.open(context)
+        length = self.sampler.open(context)
+        return self._batch or length
 
     def _within_budget(self, length: int, whole: float) -> tuple[list[int], bool]:
         """Draw the arms of a block, as many as the budget allows; return them and whether the budget ends with them.

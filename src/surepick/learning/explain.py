@@ -72,11 +72,13 @@ def verdict(result: "Result", *, numbers: bool = True) -> str:
     leader = _leader(result, numbers=numbers)
     if result.guarantee == "withdrawn":
         return _withdrawn(result, leader, pulls)
+    # A name keeps its spelling also where it opens the sentence.
+    leader = leader if result.best_name is not None else leader[0].upper() + leader[1:]
+    if not result.stopped and result.goal == "fixed-budget" and result.guarantee != "doubtful":
+        return f"{leader} has the best estimate, not proved ({pulls} of a fixed budget)."
     if not result.stopped:
         said = "Not decided." if result.interrupted else f"Not decided ({pulls})."
         return f"{said} {_doubt(result)}" if result.guarantee == "doubtful" else said
-    # A name keeps its spelling also where it opens the sentence.
-    leader = leader if result.best_name is not None else leader[0].upper() + leader[1:]
     if result.guarantee == "doubtful":
         are = "are" if result.m > 1 else "is"
         return f"{leader} {are} the answer of the {result.rule} rule after {pulls}, in doubt. {_doubt(result)}"

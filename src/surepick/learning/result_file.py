@@ -32,7 +32,7 @@ READABLE = (3, 4, FORMAT_VERSION)
 NEWER = frozenset(
     {"m", "cost", "p_value", "survivors", "feature_names", "theta_margin", "path", "planned", "earlier"}
     | {"coarseness", "repeated", "noise_doubt", "n_residuals", "remaining_low", "remaining_high", "hardest", "outlook"}
-    | {"likely_lead", "far_share"}
+    | {"likely_lead", "far_share", "goal"}
 )
 _NAMES = {"threshold": "target", "remaining": "expected_remaining", "rule": "stopping"}
 """Names in the file of fields that have another name in a snapshot."""
@@ -102,8 +102,9 @@ def _checksum(text: str) -> str:
 def written(result: "Result") -> dict[str, Any]:
     """Return a result as JSON can hold it."""
     values = {_NAMES.get(name, name): _plain(getattr(result, name)) for name in _saved(type(result))}
-    if not values["far_share"]:
-        del values["far_share"]  # nearly always, and its default
+    for name, usual in {"far_share": 0.0, "goal": "confidence"}.items():
+        if values[name] == usual:
+            del values[name]  # nearly always, and its default
     values |= {name: _plain(sorted(getattr(result, name).items())) for name in ("counts", "planned")}
     worked_out = {"misfit_margin": _plain(result.misfit_margin), "outlook": _plain(result.outlook)}
     return values | worked_out | {"log": _plain(result.history.log)}

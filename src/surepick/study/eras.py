@@ -22,6 +22,7 @@ from surepick.arms.tables.joining import read_joining
 from surepick.arms.views import WhitenedArms
 from surepick.errors import ArmsDoNotSpan, InvalidInput
 from surepick.learning.learner import Learner
+from surepick.learning.spec import DEFAULTS, OPTIONS
 from surepick.stopping.base import Start
 from surepick.stopping.betting import BettingState
 from surepick.types import ArmKey, MeasurementId, ResultNumber
@@ -323,7 +324,11 @@ def era_after(state: "State", changes: Mapping[str, Any]) -> Era:
 
 def changed_names(before: Mapping[str, Any], options: Mapping[str, Any]) -> list[str]:
     """Return the names of options that are not as they were."""
-    return [name for name, value in options.items() if value != before[name]]
+    return [
+        name
+        for name in dict.fromkeys([*options, *before])
+        if options.get(name, DEFAULTS.get(name)) != before.get(name, DEFAULTS.get(name))
+    ]
 
 
 def _learner_in(catalog: ArmCatalog, options: Mapping[str, Any], earlier: Earlier) -> Learner:
@@ -375,7 +380,7 @@ def changed_options(options: Mapping[str, Any], changes: Mapping[str, Any]) -> J
     for name, value in changes.items():
         if name == "algorithm" and not isinstance(value, str):
             raise InvalidInput(f"a study keeps its algorithm by name, got {value!r}; register it and pass the name.")
-        place = changed if name in options and name != "own" else changed["own"]
+        place = changed if (name in options or name in OPTIONS) and name != "own" else changed["own"]
         kept = value
         if isinstance(value, list | tuple | np.ndarray | np.generic):
             try:
@@ -384,7 +389,8 @@ def changed_options(options: Mapping[str, Any], changes: Mapping[str, Any]) -> J
                 raise InvalidInput(f"`{name}` must have rows of equal length, got {reprlib.repr(value)}.") from None
             kept = numbers.tolist() if numbers.dtype.kind in "bifu" else kept
         place[name] = list(kept) if isinstance(kept, tuple) else kept
-    return changed
+    later = [name for name, option in OPTIONS.items() if option.in_log == "if set"]
+    return {name: value for name, value in changed.items() if name not in later or value != DEFAULTS[name]}
 
 
 def next_era(state: "State", join: Any, retired: Sequence[ArmKey], changes: Mapping[str, Any]) -> Json:
@@ -411,6 +417,11 @@ def next_era(state: "State", join: Any, retired: Sequence[ArmKey], changes: Mapp
         if left <= 0.0:
             raise InvalidInput(f"the budget of {budget:g} is spent; say by `budget` how much more may be spent.")
         options = {**options, "budget": left}
+    if "rounds" not in changes and (rounds := options.get("rounds")) is not None:
+        # A batch of which a measurement was made has begun, and belongs to the era that ends.
+        if not (left := math.floor(state.learner.state.budget_left / options["batch"])):
+            raise InvalidInput(f"all {rounds} rounds are measured; say by `rounds` how many more there may be.")
+        options = {**options, "rounds": left}
     of_arms = [name for name in ("noise_std", "costs") if isinstance(options[name], list)]
     if (retired or joined) and (kept := [name for name in of_arms if name not in changes]):
         raise InvalidInput(f"`{kept[0]}` has one number for each arm, and the arms change; pass it again for all arms.")

@@ -83,6 +83,8 @@ def propose(state: "State", changes: Mapping[str, Any], *, keeps: bool = True) -
 
 def _allowed(era: Era) -> str:
     budget = era.options["budget"]
+    if (rounds := era.options.get("rounds")) is not None:
+        return f"{rounds:,} more {'batch' if rounds == 1 else 'batches'} of {era.options['batch']:,}"
     if budget is None:
         return ""
     if era.options["costs"] is not None:
