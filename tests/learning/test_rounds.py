@@ -172,6 +172,7 @@ def test_a_study_hands_out_plates(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="all 2 rounds are measured; say by `rounds`"):
         study.reopen(reason="a smaller risk", delta=0.01)
     assert study.preview_reopen(rounds=1).allows == "1 more batch of 24"
+    assert study.preview_reopen(rounds=1).n_evidence == 48
     study.reopen(reason="a third plate", rounds=1)
     assert len(study.ask(24)) == 24
     assert sp.load_study("plates", tmp_path / "lab.db").status.n_pulls == 48

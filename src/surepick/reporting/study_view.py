@@ -198,6 +198,8 @@ class StudyView:
     n_asks: int
     can_ask: bool
     is_spent: bool
+    has_rounds: bool
+    """Whether the budget is a number of batches."""
     is_decided: bool
     latest: list[Entry]
     n_measurements: int
@@ -240,6 +242,7 @@ def view_of(study: "Study", *, n_arms: int = N_SHOWN) -> StudyView:
         n_asks=n_open,
         can_ask=can_ask,
         is_spent=status.state == "spent",
+        has_rounds=state.learner.spec.rounds is not None,
         is_decided=status.stopped,
         latest=latest,
         n_measurements=n_measurements,
@@ -339,6 +342,7 @@ def _numbers(state: State, result: "Result") -> dict[str, str]:
         "pulls": f"{result.n_pulls:,}",
         "cost so far": f"{result.cost:,.6g}" if result.has_costs else "",
         "budget": "" if budget is None else f"{budget:g}",
+        "batch": "" if state.learner.spec.batch is None else f"{state.learner.spec.batch:,}",
         "arms measured": f"{len(result.counts):,}{listed}",
         "accepted risk (delta)": percent(result.delta),
         "accepted loss (epsilon)": f"{result.epsilon:g}" if result.epsilon > 0.0 else "",

@@ -303,7 +303,9 @@ def era_after(state: "State", changes: Mapping[str, Any]) -> Era:
     """
     options, before = changes["options"], state.options
     changed = changed_names(before, options)
-    is_other = bool([name for name in changed if name != "budget"] or changes["joined"] or changes["retired"])
+    is_other = bool(
+        [name for name in changed if name not in ("budget", "rounds")] or changes["joined"] or changes["retired"]
+    )
     # Where nothing was chosen after a look, a rule that counts every result goes on with those it had.
     counts = not (is_other or state.learner.rule.begins_eras or state.learner.state.is_guided)
     catalog = state.roster.changed(changes["joined"], changes["retired"])
