@@ -115,12 +115,11 @@ def grid_step(readings: Array) -> float:
     return math.inf
 
 
-def repeats_too_often(X: Array, r: Array, rss: float) -> bool:
+def repeats_too_often(X: Array, r: Array, rss: float, n_spare: int) -> bool:
     """Whether readings of an arm equal its first reading too often for noise of their scatter."""
     _, first, arm = np.unique(X, axis=0, return_index=True, return_inverse=True)
     n = len(r) - len(first)
     n_equal = int((r == r[first[arm.ravel()]]).sum()) - len(first)
-    n_spare = len(r) - X.shape[1]
     if n_equal < max(3, 0.2 * n) or n_spare <= 0 or (n_equal == n and np.ptp(r) > 1e4 * grid_step(r)):
         return n_equal == n and n_equal >= 3 and n_spare > 0
     # The density of normal noise at its mean, times a step, bounds the probability of two equal readings.
@@ -178,6 +177,27 @@ def least_squares(X: Array, r: Array) -> Fit | None:
     return Fit(A, np.asarray(np.linalg.inv(A), dtype=np.float64), theta, float(((r - X @ theta) ** 2).sum()))
 
 
+class Pulls(NamedTuple):
+    """Results with the rows of their arms and the indicators of their groups; Z is None if groups have no offsets."""
+
+    X: Array
+    r: Array
+    Z: Array | None
+
+    def projected(self, *, keeps_level: bool) -> tuple[Array, Array, int]:
+        """Return rows and results without the offsets of groups, and the rank of Z (Theorem 36)."""
+        X, r, Z = self
+        if Z is None or not len(r):
+            return X, r, 0
+        Q = np.eye(len(r)) - Z @ np.linalg.pinv(Z) + (1 / len(r) if keeps_level else 0)
+        return Q @ (Q @ X), Q @ (Q @ r), int(np.linalg.matrix_rank(Z))
+
+    @property
+    def cells(self) -> Array:
+        """Rows that tell arms apart, and groups if these have offsets."""
+        return self.X if self.Z is None else np.hstack([self.X, self.Z])
+
+
 # ---- bets
 
 
@@ -187,18 +207,26 @@ class Bets:
     Args:
         X: rows of all arms, in the coordinates that the first event of the era fixed.
         level: direction in which all arms have the same mean, in these coordinates.
-        noise_std: standard deviation of the noise, None if unknown.
-        delta: allowed error probability.
+        options: of the era: delta, the allowed error probability; noise_std, the standard deviation of the noise, None
+            if unknown; and how far readings drift within a block.
         same: for each arm the first arm with the same row.
         gone: arms that have retired.
     """
 
-    def __init__(
-        self, X: Array, level: Array, noise_std: float | None, delta: float, same: npt.NDArray[np.int64], gone: set[int]
-    ) -> None:
-        self.X, self.level, self.noise_std, self.same = X, level, noise_std, same
-        self.price = -math.log(delta)
+    def __init__(self, X: Array, level: Array, options: Event, same: npt.NDArray[np.int64], gone: set[int]) -> None:
+        self.X, self.level, self.noise_std, self.same = X, level, options["noise_std"], same
+        if options.get("drift"):  # Theorem 37
+            self.noise_std = math.sqrt(options["noise_std"] ** 2 + options["drift"] ** 2 / 2)
+        self.price = -math.log(options["delta"])
         self.L = np.array([math.inf if arm in gone else 0.0 for arm in range(len(X))])
+        ones = np.ones(len(X))
+        self.has_constant = np.abs(X @ np.linalg.lstsq(X, ones, rcond=None)[0] - ones).max() < 1e-6
+
+    def fit(self, pulls: Pulls) -> tuple[Fit | None, int]:
+        """Return the fit of results, without the offsets of groups, and the results beyond its parameters."""
+        X, r, n_offsets = pulls.projected(keeps_level=self.has_constant)
+        n_level = 1 if n_offsets and self.has_constant else 0  # the level is one of the offsets
+        return least_squares(X, r), len(r) - X.shape[1] - n_offsets + n_level
 
     def evidence(self, leader: int) -> float:
         """Return the least log wealth against an arm that differs from the leader."""
@@ -253,14 +281,14 @@ class Bets:
         gammas = math.lgamma(c) - math.lgamma(a) + a * math.log(a) + c
         return float(gammas + c * math.log(w / c) - a * w - price)
 
-    # Theorem 3; for unknown noise Theorem 23
+    # Theorem 3; for unknown noise Theorem 23; where groups have offsets Theorem 36
 
-    def settle(self, past_X: Array, past_r: Array, X: Array, r: Array) -> int | None:
+    def settle(self, before: Pulls, block: Pulls) -> int | None:
         """Settle the bets on a block, which the past fixed; return the leader by the past, None without bets."""
-        past, n_spare = least_squares(past_X, past_r), len(past_r) - self.X.shape[1]
-        if past is None or not len(r) or (not self.noise_std and n_spare <= 0):
+        past, n_spare = self.fit(before)
+        if past is None or not len(block.r) or (not self.noise_std and n_spare <= 0):
             return None
-        rounding = Rounding(0.0, 0.0, 0.0) if self.noise_std else self._rounding(past_X, past_r, past.rss, X, r)
+        rounding = Rounding(0.0, 0.0, 0.0) if self.noise_std else self._rounding(before, past.rss, n_spare, block)
         if rounding is None:
             return None
         if self.noise_std:
@@ -271,23 +299,31 @@ class Bets:
         leader = int(np.argmax(np.where(self.L < self.price, (self.X @ past.theta)[self.same], -np.inf)))
         # A copy of the leader is the leader under another number; the leader stands for both from now on.
         self.L[(self.same == self.same[leader]) & (np.arange(len(self.L)) != leader)] = math.inf
-        self._bet(past, n_spare, rounding, variance, C, leader, X, r)
+        self._bet(past, n_spare, rounding, variance, C, leader, block)
         return leader
 
-    def _rounding(self, past_X: Array, past_r: Array, rss: float, X: Array, r: Array) -> Rounding | None:
+    def _rounding(self, before: Pulls, rss: float, n_spare: int, block: Pulls) -> Rounding | None:
         """Return how results are rounded: by the past, or by all results if the past shows no grid.
 
         None if the past's own results are all equal or repeat too often: then no bets are made.
         """
-        known_step = grid_step(past_r)
-        if math.isinf(known_step) or repeats_too_often(past_X, past_r, rss):
+        n, known_step = len(before.r), grid_step(before.r)
+        both = self._together(before, block)
+        if math.isinf(known_step) or repeats_too_often(both.cells[:n], before.r, rss, n_spare):
             return None
-        all_X, all_r = np.vstack([past_X, X]), np.append(past_r, r)
-        both = least_squares(all_X, all_r)
-        assert both is not None
-        step, readings, squares = (known_step, past_r, rss) if known_step else (grid_step(all_r), all_r, both.rss)
-        bias = rounding_bias(step, squares, len(readings)) if step else 0.0
-        return Rounding(known_step, step, math.inf if repeats_too_often(all_X, all_r, both.rss) else bias)
+        fit, spare = self.fit(both)
+        assert fit is not None
+        step, n, squares = (known_step, n, rss) if known_step else (grid_step(both.r), len(both.r), fit.rss)
+        bias = rounding_bias(step, squares, n) if step else 0.0
+        repeats = repeats_too_often(both.cells, both.r, fit.rss, spare)
+        return Rounding(known_step, step, math.inf if repeats else bias)
+
+    @staticmethod
+    def _together(one: Pulls, other: Pulls) -> Pulls:
+        Z = None
+        if one.Z is not None and other.Z is not None:
+            Z = np.vstack([one.Z, other.Z])
+        return Pulls(np.vstack([one.X, other.X]), np.append(one.r, other.r), Z)
 
     def _belief(self, past: Fit, variance: float) -> Array:
         """Return the posterior covariance under the likeliest prior N(0, t2 I + t1 m m') of a grid; m: common level."""
@@ -306,11 +342,12 @@ class Bets:
         return np.asarray(np.linalg.inv(np.linalg.inv(prior) + past.A / variance), dtype=np.float64)
 
     def _bet(
-        self, past: Fit, n_spare: int, rounding: Rounding, variance: float, C: Array, leader: int, X: Array, r: Array
+        self, past: Fit, n_spare: int, rounding: Rounding, variance: float, C: Array, leader: int, block: Pulls
     ) -> None:
         """Multiply the wealth against each arm by what the bets on the leader's lead over the arm return."""
+        X, r, n_offsets = block.projected(keeps_level=False)
         spread, axes = np.linalg.eigh(X.T @ X)
-        is_seen = spread > 1e-12 * spread[-1]
+        is_seen = spread > 1e-12 * max(spread[-1], (block.X**2).sum() if n_offsets else 0)
         seen, unseen = axes[:, is_seen], axes[:, ~is_seen]
         pseudo_inverse, outside = seen / spread[is_seen] @ seen.T, unseen @ unseen.T
         theta = past.theta + pseudo_inverse @ X.T @ (r - X @ past.theta)
@@ -332,8 +369,9 @@ class Bets:
         if self.noise_std:
             returns = D * w
         else:
-            D, nu = np.minimum(D, 12), len(r) - seen.shape[1]
-            rss = max(((r - X @ theta) ** 2).sum(), len(r) * (1e-12 * np.abs(X @ past.theta).max()) ** 2)
+            D, nu = np.minimum(D, 12), len(r) - seen.shape[1] - n_offsets
+            sizes = block.r if n_offsets else X @ past.theta
+            rss = max(((r - X @ theta) ** 2).sum(), len(r) * (1e-12 * np.abs(sizes).max()) ** 2)
             scatter = np.where(w > 0, np.maximum(rss, nu * rounding.step**2 / 12), rss) / variance
             returns = log_mean_exp(D * w / np.sqrt(np.maximum(w**2 + scatter, 1e-300)), nu)
         self.L[bet] += np.logaddexp.reduce(returns - D**2 / 2 + np.log(SHARES))
@@ -375,6 +413,8 @@ class Measurement:
     value: float
     is_void: bool = False
     is_corrected: bool = False
+    group: tuple[tuple[str, str], ...] = ()
+    """Day, bench or plate: pairs of factor and level."""
 
 
 GIVEN_UP = Measurement(0, -1, math.nan, is_void=True)
@@ -419,6 +459,8 @@ class Study:
         self.said: list[int] = []
         self.found: dict[str, Any] = {"best": []}
         self._places: dict[int, Place] = {}
+        self._labels: dict[int | None, set[tuple[str, str]]] = {}
+        """Labels of asks."""
         self._planned: dict[Place, int] = {}
         self._open: dict[Place, int] = {}
         self._told: set[Place] = set()
@@ -472,6 +514,7 @@ class Study:
         given = {**event, **self.options, "kind": arms.get("kind", "finite")}
         odd = [key for key, value in COVERED.items() if given.get(key, value) != value]
         odd += ["noise_std"] if isinstance(self.options["noise_std"], list) else []
+        odd += ["edition"] if self.options.get("edition", 1) not in (1, 2) else []
         require(holds=not odd, otherwise=f"unusual {odd}; use `surepick verify`", code=CANNOT_CHECK)
         has_open = any(place[0] == self.era and place not in self._told for place in self._open)
         self.era, self.said = self.era + 1, []
@@ -481,7 +524,8 @@ class Study:
         own = self.era, self.options, event["coordinates"], self.gone | retired, retired
         self._n_over = self._n_over if is_kept else len(self._eras)
         was = self._now.options if is_kept else self.options
-        has_proof = self.options["noise_std"] == was["noise_std"] and self.options["delta"] <= was["delta"]
+        is_same = all(self.options.get(name) == was.get(name) for name in ("noise_std", "drift", "groups"))
+        has_proof = is_same and self.options["delta"] <= was["delta"]
         began = bool(arms["rows"]), is_kept, has_open
         self._eras.append(Era(*own, *began, len(self.measurements), len(self.rows), groups))
         self._settle_again()
@@ -514,6 +558,7 @@ class Study:
                 otherwise=f"event {event['n']}: asked twice, or not as planned",
             )
             self._places[ask], self._open[place] = place, ask
+            self._labels[ask] = {*event.get("group", {}).items()}
 
     def _give_up(self, event: Event) -> None:
         for ask in [event["ask"]] if event["kind"] == "failed" else event["asks"]:
@@ -523,13 +568,18 @@ class Study:
             )
 
     def _tell(self, event: Event) -> None:
-        new = Measurement(event["measurement"], event["arm"], event["value"])
+        group = tuple(sorted(event.get("group", {}).items()))
+        new = Measurement(event["measurement"], event["arm"], event["value"], group=group)
         self.measurements.append(new)
         place = None if event.get("ask") is None else self._places.get(event["ask"])
         is_asked = event.get("ask") is None or (place is not None and self._planned.get(place) == new.arm)
         require(
             holds=new.arm in range(len(self.rows)) and is_asked and new.number == len(self.measurements),
             otherwise=f"event {event['n']}: its arm or number",
+        )
+        require(
+            holds=self._labels.get(event.get("ask"), set()) <= {*group},
+            otherwise=f"event {event['n']}: another group than that of its ask",
         )
         waiting = next((group for group in self._groups if place in group and group[place] is None), None)
         if waiting is not None:
@@ -589,7 +639,7 @@ class Study:
         rows = self.rows[: self._now.n_rows]
         same = np.array([first.setdefault(tuple(row), arm) for arm, row in enumerate(rows)])
         X = np.array(rows) @ np.linalg.pinv(back)
-        self._bets = Bets(X, level, self.options["noise_std"], self.options["delta"], same, self.gone)
+        self._bets = Bets(X, level, self.options, same, self.gone)
         self._n_settled = 0
         self.found = {"best": [], "evidence": None, "threshold": self._bets.price}
 
@@ -601,10 +651,10 @@ class Study:
         """Start the bets from the wealth of the era before; arms that have joined start anew."""
         known = np.arange(len(before))
         self._bets.L[known] = np.where(np.isinf(self._bets.L[known]), np.inf, before)
-        X, r = self._pulls([dict(list(self._groups[0].items())[: self._now.n_before])])
+        before_era = self._pulls([dict(list(self._groups[0].items())[: self._now.n_before])])
         leader = int(np.argmin(self._bets.L))
         evidence = self._bets.evidence(leader)
-        if evidence >= self._bets.price and least_squares(X, r):
+        if evidence >= self._bets.price and self._bets.fit(before_era)[0]:
             self.found |= {"best": [leader], "evidence": evidence}
 
     def _settle(self, *, is_over: bool = False) -> None:
@@ -623,16 +673,25 @@ class Study:
             is_guidance = is_first and self.options.get("earlier") == "guidance"
             past = self._pulls(self._groups[: self._n_settled])
             block = self._pulls([] if is_cut or is_guidance else ahead[:1])
-            leader = self._bets.start(*block) if is_first else self._bets.settle(*past, *block)
+            leader = self._bets.start(block.X, block.r) if is_first else self._bets.settle(past, block)
             evidence = -math.inf if leader is None else self._bets.evidence(leader)
             if evidence >= self._bets.price:
                 self.found |= {"best": [leader], "evidence": evidence}
             self._n_settled += 1 if is_first else 2
 
-    def _pulls(self, groups: Sequence[Results]) -> tuple[Array, Array]:
+    def _pulls(self, groups: Sequence[Results]) -> Pulls:
         kept = self.kept(groups)
         X = self._bets.X[[one.arm for one in kept]].reshape(-1, self._bets.X.shape[1])
-        return X, np.array([one.value for one in kept], dtype=float)
+        Z = None
+        if self.options.get("groups") == "offset":
+            # A column for every level of every factor in the log; a result that lacks a factor has a level of its own.
+            factors = sorted({factor for one in self.measurements for factor, _ in one.group})
+            levels = sorted(
+                {(factor, dict(one.group).get(factor)) for one in self.measurements for factor in factors}, key=str
+            )
+            Z = np.array([[float(dict(one.group).get(f) == level) for f, level in levels] for one in kept])
+            Z = Z.reshape(len(kept), len(levels)) if levels else np.ones((len(kept), 1))
+        return Pulls(X, np.array([one.value for one in kept], dtype=float), Z)
 
 
 # ---- files
@@ -679,6 +738,10 @@ def claims_of(study: Study, log: Sequence[tuple[str, str, str]]) -> Event:
     kept = study.kept([dict(enumerate(study.measurements))])
     names = study.names or [str(arm) for arm in range(len(study.rows))]
     counts = zip(*np.unique([one.arm for one in kept], return_counts=True), strict=True)
+    groups: dict[str, dict[str, int]] = {}
+    for factor, level in (pair for one in kept for pair in one.group):
+        levels = groups.setdefault(factor, {})
+        levels[level] = levels.get(level, 0) + 1
     return {
         "name": json.loads(log[0][2])["name"],
         "options": study.options,
@@ -690,6 +753,7 @@ def claims_of(study: Study, log: Sequence[tuple[str, str, str]]) -> Event:
         "best_names": [names[arm] for arm in study.said],
         "era": study.era,
         "arms_digest": sha256(np.delete(study.rows, sorted(study.gone), axis=0).tobytes()).hexdigest(),
+        **({"groups": groups} if groups else {}),
         "voids": [one.number for one in study.measurements if one.is_void],
         "corrections": [one.number for one in study.measurements if one.is_corrected and not one.is_void],
         "all_eras_delta": study.risk,

@@ -123,7 +123,7 @@ def change(notebook: Notebook, measurement: int, rng: np.random.Generator, size:
 def short() -> Notebook:
     """Return a short study with every kind of event but `reopened` and `audited`, stopped for good."""
     X, theta, rng = [[1.0, 0.0], [0.0, 1.0], [-1.0, 0.5], [0.3, 0.9]], np.array([1.5, 0.0]), np.random.default_rng(1)
-    notebook = Notebook(X, measured(theta, rng, 0.8), ["a", "b", "c", "d"], delta=0.1, noise_std=0.8)
+    notebook = Notebook(X, measured(theta, rng, 0.8), ["a", "b", "c", "d"], delta=0.1, noise_std=0.8, seed=5)
     for arm in (0, 1, 2, 3) * 3:
         notebook.tell(arm=arm)
     ask, other = notebook.ask(2)
@@ -223,6 +223,31 @@ def test_agrees_with_the_learner(tmp_path: Path, seed: int) -> None:
     assert verified(tmp_path, notebook.certificate(), chained(notebook.events))[0] == AGREES
 
 
+def test_an_edition_of_the_future_is_not_covered(tmp_path: Path) -> None:
+    """Editions 1 and 2 make the same bets."""
+    X, theta, rng = problem(3, n_arms=6, dim=3)
+    notebook = Notebook(X, measured(4 * theta, rng), noise_std=None, edition=1)
+    until_stopped(notebook, most=120)
+    assert verified(tmp_path, notebook.certificate(), chained(notebook.events))[0] == AGREES
+    notebook.events[0]["options"]["edition"] = 3
+    rows = chained(notebook.events)
+    assert verified(tmp_path, signed(notebook.certificate(), rows), rows)[0] == 2
+
+
+def test_a_drift_is_noise_in_random_order(tmp_path: Path) -> None:
+    """A standard deviation of sqrt(0.8^2 + 0.9^2/2), and without the drift the evidence is another."""
+    X, theta, rng = problem(3, n_arms=6, dim=3)
+    ones = np.column_stack([np.ones(6), X])
+    exact = measured(2 * theta, rng, 0.8)
+    notebook = Notebook(ones, lambda x: exact(x[1:]), noise_std=0.8, drift=0.9)
+    until_stopped(notebook, most=300)
+    assert notebook.said is not None
+    assert verified(tmp_path, notebook.certificate(), chained(notebook.events))[0] == AGREES
+    notebook.events[0]["options"]["drift"] = 0.5
+    rows = chained(notebook.events)
+    assert verified(tmp_path, signed(notebook.certificate(), rows), rows)[0] == 1
+
+
 @pytest.mark.parametrize("step", [0.2, 1.0, 2.0, 20.0])
 @pytest.mark.parametrize("seed", range(2))
 def test_agrees_on_rounded_readings(tmp_path: Path, step: float, seed: int) -> None:
@@ -283,6 +308,53 @@ def test_checks_a_study_of_the_package(tmp_path: Path, noise_std: float | None) 
     best = [(certificate["best"][0] + 1) % 5]
     rows = chained([event | ({"best": best} if event["kind"] == "stopped" else {}) for event in study.log])
     assert verified(tmp_path, signed(certificate | {"best": best}, rows), rows)[0] == 1
+
+
+@pytest.mark.parametrize("noise_std", [1.0, None])
+@pytest.mark.parametrize("has_constant", [True, False])
+def test_regresses_offsets_out_of_the_bets(tmp_path: Path, noise_std: float | None, has_constant: bool) -> None:
+    """With groups="offset", two factors and a void result; the same log without its labels has another verdict."""
+    X, theta, rng = problem(3, n_arms=5, dim=3)
+    X[:, 0] = 1.0 if has_constant else X[:, 0]
+    study = sp.create_study("own", arms=X, storage="memory:", groups="offset", noise_std=noise_std)
+    high = 4.0 * rng.normal(size=(2, 200))
+    while not study.stopped and len(study.measurements) < 400:
+        turn = len(study.measurements) // 6
+        for ask in study.ask(6, group={"day": turn // 2, "bench": turn % 2}):
+            study.tell(ask, float(X[ask.arm] @ theta + high[0, turn // 2] + high[1, turn % 2] + rng.normal()))
+        if turn == 4:
+            study.void(5, reason="mislabelled")
+    assert study.stopped
+    certificate, events = study.certificate(), study.log
+    code, said = verified(tmp_path, certificate, chained(events))
+    assert code == AGREES, said
+    for event in events:
+        event.pop("group", None)
+    code, said = verified(tmp_path, certificate, chained(events))
+    assert code == 1, said
+
+
+def test_follows_labels_of_groups(tmp_path: Path) -> None:
+    """Labels are counted in the certificate; a result with another label than its ask is seen."""
+    X, theta, rng = problem(1, n_arms=5, dim=3)
+    study = sp.create_study("own", arms=X, storage="memory:", group_by="worker")
+    study.tell_earlier([(0, 0.5, {"day": 0}), (1, 0.4)])
+    while not study.stopped:
+        for ask in study.ask(2, group={"day": 1 + len(study.measurements) // 10}):
+            study.tell(ask.id, float(np.dot(ask.features, theta) + rng.normal()), worker="bob")
+    study.void(1, reason="mislabelled")
+    certificate, events = study.certificate(), study.log
+    assert sum(certificate["groups"]["day"].values()) == len(study.measurements) - 2
+    assert certificate["groups"]["worker"]["bob"] == len(study.measurements) - 2
+    assert verified(tmp_path, certificate, chained(events))[0] == AGREES
+    forged = copy.deepcopy(certificate)
+    forged["groups"]["day"]["1"] += 1
+    code, said = verified(tmp_path, signed(forged, chained(events)), chained(events))
+    assert (code, "groups is" in said) == (1, True)
+    told = next(event for event in events if event["kind"] == "told" and event["ask"] is not None)
+    told["group"] = {**told["group"], "day": "9"}
+    code, said = verified(tmp_path, signed(certificate, chained(events)), chained(events))
+    assert (code, "another group than that of its ask" in said) == (1, True)
 
 
 @pytest.mark.parametrize("noise_std", [None, 1.0])

@@ -14,7 +14,7 @@ import numpy as np
 from surepick._texts import counted, percent
 from surepick.learning.events import n_earlier
 from surepick.learning.model import ModelCheck
-from surepick.learning.noise_models import NAMED, NoiseModel, Symmetric, noise_model, takes_scale
+from surepick.learning.noise_models import NAMED, Drifting, NoiseModel, Symmetric, noise_model, takes_scale
 from surepick.learning.progress import ALL_EQUAL
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _n_unsolicited(result: "Result") -> int:
         if kind == "ask":
             pending.update(said[0])
         elif kind in ("tell", "fail"):
-            is_answer = said[-1] != "none" and pending[said[0]] > 0
+            is_answer = said[2:3] != ["none"] and pending[said[0]] > 0
             pending[said[0]] -= is_answer
             n += not is_answer
     return n
@@ -100,7 +100,8 @@ def _mean(result: "Result") -> str:
         return (
             f"the mean reward of every arm is within {result.allowed_misfit:g} of one that is linear in the features,"
         )
-    return "the mean reward is linear in the features"
+    beside = ", beside an offset of every group of measurements," if result.has_offsets else ""
+    return f"the mean reward is linear in the features{beside}"
 
 
 def _noise(result: "Result", *, seen: bool) -> str:
@@ -110,6 +111,8 @@ def _noise(result: "Result", *, seen: bool) -> str:
 
 def noise_of(result: "Result") -> NoiseModel:
     """Return the noise model of a result; if its fields do not spell it, one that says its law and no more."""
+    if result.noise == Drifting.name and isinstance(result.given_noise_std, float):
+        return Drifting(result.given_noise_std, 0.0)  # its law is in the result
     if result.noise not in NAMED or takes_scale(result.noise):
         own = Symmetric()
         own.unwatched = f'by the model "{result.noise}"'
@@ -127,7 +130,7 @@ def model_checked(result: "Result", *, audit: str = "audit") -> str:
     """
     if result.model != "linear":
         return ""
-    if noise_of(result).needs_bets:
+    if not noise_of(result).is_watched:
         return f"With noise {noise_of(result).unwatched}, the model is not watched."
     if result.allowed_misfit > 0.0:
         seen = f"The rewards contradict an exactly linear mean, as was allowed for. {result.misfit}"

@@ -1,14 +1,18 @@
 """The events of a learner, their spelling in a log, and the (arm, reward) pairs among them.
 
 A log is a list of tuples: ("start", identity), then ("ask", arms), ("tell", arm, reward), ... with the fields of each
-event in order. Fields at the end that have their default are left out. A vector is written as a tuple.
+event in order. Fields at the end that have their default are left out. A vector is written as a tuple, and the label of
+a group as pairs of factor and level.
 """
 
+import re
 import reprlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, NamedTuple, Self, final
 
 from surepick.errors import InvalidInput
+from surepick.learning.groups import GroupLabel
+from surepick.learning.spec import EDITION
 from surepick.types import ArmKey
 
 Entry = tuple[Any, ...]
@@ -19,6 +23,8 @@ class Asked(NamedTuple):
     """Arms were asked for, in this order."""
 
     arms: tuple[ArmKey, ...]
+    group: GroupLabel = ()
+    """Day, bench or plate on which they will be measured, if that was said."""
 
 
 class Told(NamedTuple):
@@ -28,6 +34,8 @@ class Told(NamedTuple):
     reward: float
     ask: int | Literal["none"] | None = None
     """The ask that the result answers, if one was named; "none": it answers none."""
+    group: GroupLabel = ()
+    """Day, bench or plate on which it was measured: as the ask has it, or as it was told."""
 
 
 class Failed(NamedTuple):
@@ -120,6 +128,15 @@ def n_earlier(log: Iterable[Entry]) -> int:
             break
         n += entry[0] == "tell"
     return n
+
+
+def edition_of(log: object) -> int | None:
+    """Return the edition of the learner that wrote a log; None if the log begins with no identity."""
+    match log:
+        case [("start", str(identity)), *_]:
+            named = re.search(r", edition=(\d+)(?:, earlier=\w+)?, seed=\d+$", identity)
+            return 1 if named is None else min(int(named[1]), EDITION)
+    return None
 
 
 def check_start(log: Sequence[Entry], identity: Callable[..., str], earlier: str) -> None:

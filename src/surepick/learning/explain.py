@@ -16,7 +16,8 @@ import numpy as np
 from surepick._texts import counted, joined, percent, vector_words
 from surepick.arms.base import same_features
 from surepick.learning.assumptions import REPEATS_ADVICE, assumed
-from surepick.learning.model import IF_SLIP
+from surepick.learning.groups import label_text
+from surepick.learning.model import DRIFTS, IF_GROUP, IF_SLIP
 from surepick.learning.noise_models import looks_binary
 from surepick.learning.progress import Label, far_words, named, sentences, too_few
 from surepick.types import Guarantee
@@ -50,7 +51,7 @@ def explain(result: "Result", *, numbers: bool = True, estimates: bool = True) -
         return f"{start}{verdict(result, numbers=numbers)}"
     known = sentences(result, label_of(result), estimates=estimates)
     said = [verdict(result, numbers=numbers), _alike(result), *known, unmeasured(result)]
-    said += [_survivors(result), _hidden(result)]
+    said += [_survivors(result), _hidden(result), groups_of_one(result)]
     if result.guarantee != "doubtful":
         said += [assumed(result), _bears(result), far_words(result, label_of(result)), _of_vectors(result)]
     return start + " ".join(filter(None, said))
@@ -97,6 +98,10 @@ def _withdrawn(result: "Result", leader: str, pulls: str) -> str:
     refused = f"No answer can be defended: {leader} {claimed}, but"
     if result.repeated:
         return f"{refused} {result.misfit} {REPEATS_ADVICE}"
+    if result.misfit.endswith(IF_GROUP):
+        return f"{refused} the rewards of some groups read high or low as a whole. {result.misfit}"
+    if result.misfit == DRIFTS:
+        return f"{refused} {DRIFTS[0].lower()}{DRIFTS[1:]}"
     if not result.noise_contradicted:
         why = f"the rewards contradict a mean that is linear in the features. {result.misfit}"
         if looks_pass_fail(result):
@@ -215,6 +220,18 @@ def _hidden(result: "Result") -> str:
         f"The allowed misfit of {result.allowed_misfit:g} could be all of its lead over "
         f"{counted(result.n_undecidable, 'arm')}, which more such pulls will not change: allow for less, accept "
         "an epsilon, or add features."
+    )
+
+
+def groups_of_one(result: "Result") -> str:
+    """Name the groups in which a single arm was measured: where groups have offsets, these compare nothing."""
+    alone = [label_text(one.label) for one in result.groups if one.note.startswith("Only")]
+    if not alone:
+        return ""
+    each, it = ("", "it") if len(alone) == 1 else ("each ", "they")
+    return (
+        f"Only one arm was measured {each}in {joined(alone)}, so {it} could not compare arms; measure at least two "
+        "arms in every group."
     )
 
 

@@ -12,6 +12,7 @@ blocks stay as they happened (docs/guarantee.md, "Corrections").
 
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal, Unpack, final
 
@@ -27,7 +28,8 @@ from surepick.core.linalg import one_blas_thread
 from surepick.errors import InvalidInput
 from surepick.learning import events
 from surepick.learning.blocks import Plans
-from surepick.learning.events import Entry, Event, History, check_start, entry_of, event_of, n_earlier
+from surepick.learning.events import Entry, Event, History, check_start, edition_of, entry_of, event_of, n_earlier
+from surepick.learning.groups import group_label, refuse_relabelling
 from surepick.learning.reader import Reader
 from surepick.learning.result import Result, result_of
 from surepick.learning.settlement import Setting, Settlement
@@ -35,6 +37,7 @@ from surepick.learning.snapshot import Algorithm, Ask, Decision, Snapshot
 from surepick.learning.spec import Spec, TaskOptions, takes_options
 from surepick.learning.state import LearnerState
 from surepick.stopping.base import Rule
+from surepick.stopping.betting import Betting, has_sets
 from surepick.types import Arm, Array, ResultNumber
 
 MOST_ASKS = 10_000_000
@@ -91,11 +94,20 @@ class Learner:
             costs=None if self.costs is None or np.ptp(self.costs) == 0.0 else self.costs,
             noise=noise.name,
             needs_bets=noise.needs_bets,
+            needs_order=noise.needs_order,
             model=spec.model,
             batch=spec.batch,
             spends_all=spec.goal == "fixed-budget",
+            groups=spec.groups,
+            drift=spec.drift,
+            edition=spec.edition,
         )
         self._begin()
+
+    @property
+    def has_sets(self) -> bool:
+        """Whether accounts of sets decide."""
+        return isinstance(self.rule, Betting) and has_sets(self.task)
 
     def _begin(self) -> None:
         if why := unsupported(self._composition, self.algorithm, self.task):
@@ -109,13 +121,23 @@ class Learner:
                 f"`batch` must be at least {least}, the fewest pulls that stopping={self.rule.name!r} can judge with "
                 f"{counted(self.measured_arms.dim, 'feature')}, got {batch}; take larger batches."
             )
+        if self.task.needs_order and not self._shuffles:
+            option = "`drift`" if self.task.drift > 0.0 else f'noise="{self.noise}"'
+            raise InvalidInput(f'{option} needs blocks in random order: leave out variant="paper" and edition=1.')
         sampler = self.noise_model.sampler(sampler, self.measured_arms.dim)
         setting = Setting(self.task, self.rule, self.noise_model, self.earlier)
         costs = None if self.spec.rounds is not None else self.costs  # rounds are counted, not priced
-        self.state = LearnerState(setting, Plans(sampler, self.task, self.rule, costs, self.budget))
+        plans = Plans(sampler, self.task, self.rule, costs, self.budget, shuffles=self._shuffles)
+        self.state = LearnerState(setting, plans)
         """What the events add up to; a study proposes and applies its events here."""
         self._read_at: tuple[Settlement, int, int] | None = None
         """State, events and plans at which `_reader` was made."""
+
+    @property
+    def _shuffles(self) -> bool:
+        """Whether the arms of a block are asked in random order: not where a publication says the order."""
+        rule, is_paper = self.rule, getattr(self._composition, "variant", "practical") == "paper"
+        return self.task.edition > 1 and rule.needs_fixed_blocks and rule.takes_corrections and not is_paper
 
     @property
     def identity(self) -> str:
@@ -127,11 +149,12 @@ class Learner:
         return self._identity(is_guided=self.earlier == "guidance" and n_earlier(self.state.log) > 0)
 
     def _identity(self, *, is_guided: bool) -> str:
-        return f"{self._description}{GUIDED if is_guided else ''}, seed={self.seed}"
+        edition = f", edition={self.task.edition}" if self.task.edition > 1 else ""
+        return f"{self._description}{edition}{GUIDED if is_guided else ''}, seed={self.seed}"
 
     @cached_property
     def _description(self) -> str:
-        """The identity without `earlier` and `seed`."""
+        """The identity without `edition`, `earlier` and `seed`."""
         own = "" if self.candidates is self.unscaled else f" for candidates {self.candidates.identity()}"
         return (
             f"{self.algorithm} {written(self._composition)} on arms {self.unscaled.identity()}{own}, "
@@ -188,19 +211,27 @@ class Learner:
 
     # ---- events
 
-    def next_arms(self, n: int = 1) -> list[Any]:
+    def next_arms(self, n: int = 1, *, group: Any = None) -> list[Any]:
         """Return the next n arms to pull, in order: row numbers, or vectors (d,) of a set of vectors.
 
         A `budget` may end the list early; once the budget is spent, the list is empty. Asks beyond the block open the
         next block, planned from the results so far: many workers need not wait.
+
+        Args:
+            n: number of arms.
+            group: where and when they will be measured, a text such as "day 3" or {"day": 3, "bench": "B"}. Their
+                results then have this label. An arm whose ask failed is asked for again with the new label.
         """
-        return [self.measured_arms.arm_of(arm) for _, arm in self.state.ask(_batch_size(n))]
+        label = () if group is None else group_label(group)
+        return [self.measured_arms.arm_of(arm) for _, arm in self.state.ask(_batch_size(n), group=label)]
 
-    def next_asks(self, n: int = 1) -> list[Ask]:
+    def next_asks(self, n: int = 1, *, group: Any = None) -> list[Ask]:
         """Return the next n arms as `next_arms` does, each with the number that `tell` and `fail` accept."""
-        return [Ask(number, self.measured_arms.arm_of(arm)) for number, arm in self.state.ask(_batch_size(n))]
+        label = () if group is None else group_label(group)
+        asks = self.state.ask(_batch_size(n), group=label)
+        return [Ask(number, self.measured_arms.arm_of(arm), label) for number, arm in asks]
 
-    def tell(self, arm: Arm, reward: float, *, ask: int | Literal["none"] | None = None) -> None:
+    def tell(self, arm: Arm, reward: float, *, ask: int | Literal["none"] | None = None, group: Any = None) -> None:
         """Take in a result, asked for or not.
 
         Args:
@@ -209,10 +240,13 @@ class Learner:
             ask: number of the ask that the result answers; "none" if it answers no ask. Default: the oldest ask of the
                 arm without a result. The default is valid if the order in which asks of one arm are answered does not
                 depend on the values: with one worker, or if small values take as long to measure as large ones.
+            group: where and when it was measured, a text such as "day 3" or {"day": 3, "bench": "B"}. An ask that was
+                made with a label keeps it; another one is refused. A label never depends on the value.
         """
+        label = () if group is None else group_label(group)
         number = self.measured_arms.number_of(arm)
         reward = self.noise_model.checked("reward", reward, number)
-        self.state.tell(number, reward, ask, self.state.answered_by(number, ask))
+        self.state.tell(number, reward, ask, self.state.answered_by(number, ask, label), label)
 
     def fail(self, arm: Arm, *, ask: int | None = None) -> None:
         """Give up a pending ask of an arm, the oldest unless you name its number; the learner asks for it again.
@@ -242,11 +276,13 @@ class Learner:
         """
         self.state.change(events.Voided(n, reason))
 
-    def correct(self, n: int, value: float, *, reason: str = "") -> None:
+    def correct(self, n: int, value: float, *, reason: str = "", group: None = None) -> None:
         """Replace the value of a result, under the condition of `void`; the last correction counts.
 
-        The wrong value may have any cause: it has only steered which arms were measured next.
+        The wrong value may have any cause: it has only steered which arms were measured next. A label stays as it is:
+        `group` is refused.
         """
+        refuse_relabelling(group)
         self.state.change(events.Corrected(n, value, reason))
 
     def restore(self, n: int, *, reason: str = "") -> None:
@@ -271,6 +307,8 @@ class Learner:
     def replay(self, log: Sequence[Entry]) -> None:
         """Start afresh and go through a log; the state is then that of the learner that wrote it, bit for bit.
 
+        The learner takes on the edition of the log, see `Spec`: a log of an earlier release goes on as it began.
+
         To change results in a log, call `correct` and `void`. An edited log is refused where this learner, told the
         edited results, asks for other arms. An edit that changes no later ask goes unnoticed.
 
@@ -278,29 +316,31 @@ class Learner:
             InvalidInput: the log belongs to other arms or options, or holds an entry that is no event or cannot have
                 happened. The learner is then unchanged.
         """
-        check_start(log, self._identity, self.earlier)
-        before = self.rule, self.state
+        before = self.rule, self.state, self.task, self.spec
+        if (edition := edition_of(log)) is not None:
+            self.task, self.spec = replace(self.task, edition=edition), replace(self.spec, edition=edition)
         try:
+            check_start(log, self._identity, self.earlier)
             self._begin()
             for place, event in enumerate(log[1:], start=1):
                 self._follow(event_of(event, place), place)
         except BaseException:
-            self.rule, self.state = before
+            self.rule, self.state, self.task, self.spec = before
             raise
 
     def _follow(self, event: Event, place: int) -> None:
         """Apply an event of a log."""
         match event:
-            case events.Asked(arms):
-                asked = self.next_arms(len(arms))
+            case events.Asked(arms, group):
+                asked = self.next_arms(len(arms), group=group)
                 if self.state.log[-1] != entry_of(event):
                     raise InvalidInput(
                         f"event {place} of `log` asked for {reprlib.repr(arms)} where this learner asks for "
                         f"{reprlib.repr(asked)}; the log was changed before that event, or written by another version. "
                         "Replay the log as it was, and change results by `correct` and `void`."
                     )
-            case events.Told(arm, reward, ask):
-                self.tell(arm, reward, ask=ask)
+            case events.Told(arm, reward, ask, group):
+                self.tell(arm, reward, ask=ask, group=group)
             case events.Failed(arm, ask):
                 self.fail(arm, ask=ask)
             case events.Audited(n):

@@ -15,10 +15,10 @@ import numpy as np
 from surepick.arms.views import ArmView, WhitenedArms, as_rows
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import one_blas_thread
-from surepick.core.noise import is_contradicted, noise_estimate, noise_interval, noise_to_assume
+from surepick.core.noise import ArmVariances, is_contradicted, noise_estimate, noise_interval, noise_to_assume
 from surepick.core.posterior import t_factor, wilson
 from surepick.learning.estimates import Estimates, estimates_of, likely_of, margins_of
-from surepick.learning.model import ModelCheck, enough_checks, extrapolation
+from surepick.learning.model import DRIFTS, ModelCheck, enough_checks, extrapolation
 from surepick.learning.outlook import (
     Fit,
     Forecast,
@@ -214,7 +214,8 @@ class Reader:
         known, learner = self._known, self._learner
         if not self.leaders or math.isinf(known.coarseness):
             return None
-        return fit_of(known.estimate, learner.measured_arms, learner.noise_model, known.levels)
+        levels = known.levels if isinstance(known.levels, ArmVariances) else None
+        return fit_of(known.estimate, learner.measured_arms, learner.noise_model, levels)
 
     def _find_outlook(self) -> Callable[[], Outlook | None] | None:
         """Return how to work out the outlook of this moment, also after the learner has learnt on; None: there is none.
@@ -245,9 +246,15 @@ class Reader:
         return self._known.explain_misfit(self._learner.called)
 
     @property
+    def _is_drift(self) -> bool:
+        """Whether the rewards scatter more than `noise_std` because they drift."""
+        return self.noise_contradicted and self.misfit == DRIFTS
+
+    @property
     def noise_contradicted(self) -> bool:
         """Whether the rewards scatter more than the `noise_std` given allows."""
-        noise_std = self._learner.noise_std
+        # A drift that blocks share is scatter around one fit of all results.
+        noise_std = None if self._learner.task.drift > 0.0 else self._learner.noise_std
         return noise_std is not None and is_contradicted(self._known.prefix(), noise_std, self._learner.misfit)
 
     @property
@@ -318,10 +325,12 @@ class Reader:
         """The noise scale for intervals: as given; None if one level is learnt; inf where no interval is proved.
 
         No interval is proved with many levels or an unknown law, noise that does not look normal, an allowed misfit,
-        arms that may have been chosen after a look at results that would count here, or too few results.
+        offsets of groups, arms that may have been chosen after a look at results that would count here, or too few
+        results.
         """
         learner = self._learner
         has_none = learner.noise != "same" or learner.misfit > 0.0 or learner.state.is_guided or self.noise_doubt != ""
+        has_none = has_none or learner.spec.groups == "offset"
         return math.inf if has_none or not self._known.prefix().has_theta else learner.noise_std
 
     @property
@@ -397,8 +406,14 @@ class Reader:
         learner, fit = self._learner, self._fit
         if fit is None or learner.misfit > 0.0:
             return None, None
-        arms = learner.measured_arms
-        if learner.is_binary and isinstance(arms, WhitenedArms) and arms.n_arms == arms.dim and view is arms:
+        arms, has_shares = learner.measured_arms, learner.spec.groups != "offset"
+        if (
+            learner.is_binary
+            and has_shares
+            and isinstance(arms, WhitenedArms)
+            and arms.n_arms == arms.dim
+            and view is arms
+        ):
             return wilson(*successes_of(self._known.estimate, arms))
         return likely_of(view, fit, only=self.listed(view), reward_range=self._range_of(view))
 
@@ -438,7 +453,7 @@ class Reader:
             path=tuple(known.path),
             guarantee=decision.guarantee,
             model_check=self.model_check,
-            misfit=self.misfit if self.model_check == "contradicted" else "",
+            misfit=self.misfit if self.model_check == "contradicted" or self._is_drift else "",
             n_undecidable=self.n_undecidable,
             n_checks=self.n_checks,
             noise_std=noise_estimate(self.estimate),
@@ -449,6 +464,7 @@ class Reader:
             repeated=self.repeats,
             noise_doubt=self.noise_doubt,
             n_residuals=known.model.n_residuals,
+            groups=known.groups(t_factor),
             arm_set="" if learner.candidates.is_enumerable else learner.candidates.description,
             exact=decision.exact,
         )
@@ -487,6 +503,7 @@ def given_of(learner: "Learner") -> dict[str, Any]:
         "noise": learner.noise,
         "model": learner.model,
         "allowed_misfit": learner.misfit,
+        "has_offsets": learner.spec.groups == "offset",
         "earlier": learner.earlier if learner.state.start is None else "kept",
         "reward_range": learner.reward_range,
         "goal": learner.spec.goal,

@@ -119,6 +119,8 @@ class Result(Snapshot):
         arm_set: what the set is called if its arms are vectors, such as "the unit sphere in R^3"; else "".
         exact: whether the evidence is the set's own; else a lower bound on it, so that the stop came later at worst.
         path: how evidence grew: (pulls, evidence, target) for some times when the rule looked, in order.
+        groups: how much higher each day, bench or plate reads, if measurements have labels; estimates that decide
+            nothing.
         planned: share of the pulls before the last block that designs wanted for each arm; empty without designs.
     """
 

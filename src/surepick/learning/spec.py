@@ -13,7 +13,7 @@ import inspect
 import re
 import reprlib
 from collections.abc import Callable, Container, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, final, get_args
@@ -29,11 +29,17 @@ if TYPE_CHECKING:
     from surepick.stopping import Stopping
     from surepick.types import Array
 
-NoiseName = Literal["same", "per-arm", "symmetric"]
+NoiseName = Literal["same", "per-arm", "symmetric", "any"]
 """What `noise=` may be beside a `NoiseModel`: the table of models with a name, which `noise_models.NAMED` follows."""
 ModelName = Literal["linear", "unstructured"]
 Earlier = Literal["guidance", "evidence"]
 Goal = Literal["confidence", "fixed-budget"]
+Groups = Literal["watch", "offset"]
+EDITION = 2
+"""Edition of new learners and studies. A log whose identity names no edition is one of edition 1.
+
+Edition 2 asks for the arms of a block in random order, by the seed and the number of its first ask
+(`learning.blocks.shuffled`)."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -48,6 +54,7 @@ class TaskOptions(TypedDict, total=False):
     model: ModelName
     epsilon: float
     misfit: float
+    drift: float
     m: int
     costs: "ArrayLike | None"
     budget: float | None
@@ -56,6 +63,8 @@ class TaskOptions(TypedDict, total=False):
     goal: Goal
     seed: int
     earlier: Earlier
+    groups: Groups
+    edition: int
     # Options that all algorithms share. Give others to the algorithm: `Rage(constants="printed")`.
     variant: "Variant"
     stopping: "Stopping | None"
@@ -127,9 +136,12 @@ class Spec:
             noise is skewed, as it is for rare failures among successes: give `reward_range` then.
         noise: where `noise_std` is left out, what is assumed instead: normal noise with the "same" level for all arms,
             or with one of its own for each: "per-arm"; or no more than that it is "symmetric" around 0 and independent
-            from pull to pull, of any law, with heavy tails or not, another one for each arm. With the last two
+            from pull to pull, of any law, with heavy tails or not, another one for each arm. With these two
             blocks repeat one plan three or four times, for the default rule alone; the result has no intervals
-            around its estimates, and the model is not watched. Or a `NoiseModel`, such as one of your own.
+            around its estimates, and the model is not watched. Or "any": nothing is assumed but that the noise does not
+            depend on the arm; it may drift, depend on the noise before, and have heavy tails. All arms that are left
+            take turns in random order, features are ignored, and the result has no intervals. Or a `NoiseModel`, such
+            as one of your own.
         reward_range: (lo, hi) between which every reward lies, instead of `noise_std`: nothing else is assumed of the
             noise, and the betting rule pays by the variance that the rewards really have. A reward outside is refused.
             Other rules, and intervals, take (hi - lo)/2 for `noise_std`.
@@ -140,6 +152,10 @@ class Spec:
             arm with the best mean then, whatever the fit says. For the betting rule on a list of arms, of which those
             with equal features count as one. It costs pulls, and a misfit of the size of the lead is never overcome.
             Rewards that contradict exactly linear means are reported then and withdraw nothing.
+        drift: how far readings of one arm may drift apart within a block, in the unit of the rewards, beside a known
+            `noise_std`. Between blocks they may drift in any way. Blocks are asked in random order: measure in this
+            order. For the betting rule on a list of arms whose features hold a constant (or
+            model="unstructured"); the result has no intervals. A drift of 0.3 noise_std costs 4.5 % more pulls.
         m: how many of the best to find; above 1 `result.best` is their list, the best first. For the default algorithm
             and static ones, with betting (without `epsilon`) or evidence.
         costs: what a pull of each arm costs, in the order of the arms, if that differs: plans are then for the least
@@ -163,6 +179,13 @@ class Spec:
             these results was seen; each arm was chosen from results before it; none is left out; in the order of
             measuring (docs/guarantee.md, Theorem 6). The betting rule then starts its bets from their evidence, if all
             arms take turns in them (sorted by arm they save little).
+        groups: what follows from the labels of measurements, such as the day or the bench. "watch" (default): labels
+            are recorded, and a bench that reads high is named and contradicts the model. "offset": every day, bench or
+            plate may read high or low by an amount of its own. Offsets are regressed out of every block, so no answer
+            depends on them, and arms are measured in pairs. Every measurement needs its label then, known before its
+            value. For the betting rule; the result has no intervals (docs/groups.md).
+        edition: 1 asks for the arms that releases before edition 2 asked for, to repeat a run of theirs. Logs, studies
+            and result files keep their edition by themselves.
         own: options of the algorithm, where it is given by name.
     """
 
@@ -185,7 +208,8 @@ class Spec:
     noise: "NoiseName | NoiseModel" = _declared(
         "same",
         "Noise whose level is learnt: normal with the same level for all arms (default); with one for each arm: "
-        "per-arm; or of any law that is symmetric around 0: symmetric.",
+        "per-arm; of any law that is symmetric around 0: symmetric; or whatever it is, if it does not depend on the "
+        "arm: any.",
         in_plan=True,
         flag_type=NoiseName,
     )
@@ -217,6 +241,13 @@ class Spec:
         0.0,
         "How far the mean of every arm may be off its linear fit (default 0).",
         _check("check_misfit"),
+        in_identity="if set",
+        limits={"ge": 0},
+    )
+    drift: float = _declared(
+        0.0,
+        "How far readings of one arm may drift apart within a block (default 0), beside --noise-std.",
+        _check("check_number", "drift", needed="a number of at least 0", allowed=lambda x: 0.0 <= x <= 1e40),
         in_identity="if set",
         limits={"ge": 0},
     )
@@ -274,6 +305,16 @@ class Spec:
         "each arm was chosen from results before it, none is left out, and they are in the order of measuring.",
         partial(_one_of, "earlier", ("evidence", "guidance")),
     )
+    groups: Groups = _declared(
+        "watch",
+        "What follows from the labels of measurements, such as the day or the bench. watch (default): a bench that "
+        "reads high is named. offset: days, benches and plates may read high or low, and the answer does not depend on "
+        "that.",
+        partial(_one_of, "groups", get_args(Groups)),
+        in_identity="if set",
+        in_log="if set",
+    )
+    edition: int = EDITION
     own: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -284,15 +325,27 @@ class Spec:
             InvalidInput: a value cannot be used, or two of them contradict each other.
         """
         given: dict[str, Any] = {"algorithm": algorithm, **(options or {})}
+        edition = _check("check_count", "edition", least=1)(given.pop("edition", EDITION))
+        if edition > EDITION:
+            raise InvalidInput(f"`edition` must be at most {EDITION}, got {edition}; use a later release of surepick.")
         own = {name: value for name, value in given.items() if name not in OPTIONS}
         checks = {name: option.check or (lambda value: value) for name, option in OPTIONS.items() if name in given}
-        spec = cls(**{name: check(given[name]) for name, check in checks.items()}, own=own)
+        spec = cls(**{name: check(given[name]) for name, check in checks.items()}, edition=edition, own=own)
         model = spec.noise_model
         if model.is_repeated and spec.budget is not None:
             raise InvalidInput(f'`budget` is not supported with noise="{model.name}"; leave it out.')
         if why := next(spec._odd_rounds(), None):
             raise InvalidInput(why)
-        return spec
+        if spec.groups == "offset" and spec.earlier == "evidence":
+            raise InvalidInput('earlier="evidence" has no proof beside groups="offset"; use earlier="guidance".')
+        if spec.groups == "offset" and model.bet is not None:
+            raise InvalidInput(
+                f'groups="offset" has no proof beside noise="{model.name}", which has bets of its own; use '
+                'groups="watch".'
+            )
+        if model.ignores_features and spec.costs is not None:
+            raise InvalidInput(f'`costs` are not supported with noise="{model.name}", by which all arms take turns.')
+        return replace(spec, model="unstructured") if model.ignores_features else spec
 
     def _odd_rounds(self) -> Iterator[str]:
         """Yield why `batch`, `rounds` and `goal` do not go together, or not with other options."""
@@ -317,12 +370,15 @@ class Spec:
     @cached_property
     def noise_model(self) -> "NoiseModel":
         """The assumption about the noise."""
-        from surepick.learning.noise_models import noise_model  # noqa: PLC0415 - the mathematics of this file
+        from surepick.learning.noise_models import Drifting, noise_model  # noqa: PLC0415 - the mathematics of this file
 
-        return noise_model(self.noise, self.noise_std, self.reward_range, self.rewards)
+        model = noise_model(self.noise, self.noise_std, self.reward_range, self.rewards)
+        return Drifting.beside(self.drift, model) if self.drift > 0.0 else model
 
     def identity(self, costs: "Array | None") -> str:
-        """Return the part of the identity of a learner that tells this spec from others, but for `earlier` and `seed`.
+        """Return the part of the identity of a learner that tells this spec from others.
+
+        `edition`, `earlier` and `seed` are left out, and stand behind it.
 
         Args:
             costs: of every arm (K,), checked.
@@ -345,6 +401,8 @@ OPTIONS: Mapping[str, Option] = {
 }
 """By name."""
 DEFAULTS: Mapping[str, Any] = {each.name: each.default for each in fields(Spec) if each.name in OPTIONS}
+KEPT: Mapping[str, Any] = {**DEFAULTS, "edition": EDITION}
+"""What the log of a new study keeps, but for options of the algorithm."""
 IN_PLAN = tuple(name for name, option in OPTIONS.items() if option.in_plan)
 """Names of the options of a plan."""
 
@@ -356,9 +414,10 @@ def takes_options(function: F, names: Container[str] = OPTIONS) -> F:
     """
     declared = inspect.signature(function)
     *first, last = declared.parameters.values()
-    kinds = {name: kind for name, kind in Spec.__annotations__.items() if name in names and name != "algorithm"}
+    known: Container[str] = KEPT if names is OPTIONS else names
+    kinds = {name: kind for name, kind in Spec.__annotations__.items() if name in known and name != "algorithm"}
     options = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=DEFAULTS[name], annotation=kind)
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=KEPT[name], annotation=kind)
         for name, kind in kinds.items()
     ]
     rest = [last.replace(annotation=Any)] if names is OPTIONS else []

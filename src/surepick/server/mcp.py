@@ -13,9 +13,10 @@ from surepick._version import __version__
 from surepick.errors import CorruptLog, SurepickError
 from surepick.learning.explain import verdict
 from surepick.learning.progress import left_to_do, state_line
+from surepick.reporting.study_words import typed_group
 from surepick.study.admin import load_study
 from surepick.study.study import Study
-from surepick.study.views import OF_OUTLOOK, OF_PLAN
+from surepick.study.views import OF_OUTLOOK, OF_PLAN, ask_record
 
 INSTRUCTIONS = """A study finds the best of many options (arms) from noisy, costly measurements, with a guarantee.
 Repeat: `ask` for what to measure, have it measured, `tell` the value, until the state is "stopped". Then `best` is the
@@ -23,14 +24,16 @@ answer, and `certificate` says what is proved and what it assumes. Tell every va
 value that is made up or left out makes the proof worthless. If a measurement gave no value, `fail` its ask."""
 WRITES, READS = ("ask", "tell", "fail"), ("status", "best", "plan", "certificate")
 OF_STATUS = ("name", "state", "best_name", "n_pulls", "n_pending", "guarantee", "model_check", "delta", "n_arms")
+OF_ASK = {"id": "ask", "name": "arm", "recipe": "recipe", "reason": "reason", "group": "group"}
 OF_CERTIFICATE = ("claim", "guarantee", "best_names", "n_pulls", "assumptions", "conditions", "limits", "digest")
 
 Json = dict[str, Any]
 Name = Annotated[str | None, "Name of the study; may be left out if there is only one."]
 Worker = Annotated[str, "Who measures. A worker that asks again gets its open asks back first."]
-AskNumber = Annotated[int, "Number of the ask."]
+AskId = Annotated[int, "Number of the ask."]
 Count = Annotated[int, "How many measurements."]
 Value = Annotated[float, "The measured value."]
+Group = Annotated[str, 'Where and when it is measured, if that may matter: "day 3", or "day=3, bench=B".']
 
 
 def create_mcp(storage: str, study: str | None = None) -> FastMCP:
@@ -74,17 +77,17 @@ class _Tools:
 
         return called
 
-    def ask(self, n: Count = 1, worker: Worker = "agent", study: Name = None) -> list[Json]:
+    def ask(self, n: Count = 1, worker: Worker = "agent", study: Name = None, group: Group = "") -> list[Json]:
         """Ask what to measure next: arms, with recipe and reason. An empty list: nothing is to be measured now."""
-        asks = self._opened(study).ask(n, worker=worker)
-        return [{"ask": one.id, "arm": one.name, "recipe": one.recipe, "reason": one.reason} for one in asks]
+        asks = self._opened(study).ask(n, worker=worker, group=typed_group(group))
+        return [{OF_ASK[key]: value for key, value in ask_record(one).items() if key in OF_ASK} for one in asks]
 
-    def tell(self, ask: AskNumber, value: Value, worker: Worker = "agent", study: Name = None) -> Json:
+    def tell(self, ask: AskId, value: Value, worker: Worker = "agent", study: Name = None, group: Group = "") -> Json:
         """Tell the measured value of an ask. Remarks question a value that looks mistyped; it is kept all the same."""
-        told = self._opened(study).tell(ask, value, worker=worker, warn=False)
+        told = self._opened(study).tell(ask, value, worker=worker, group=typed_group(group), warn=False)
         return {"measurement": told[0].id, "remarks": told.remarks, **self.status(study)}
 
-    def fail(self, ask: AskNumber, reason: str, worker: Worker = "agent", study: Name = None) -> Json:
+    def fail(self, ask: AskId, reason: str, worker: Worker = "agent", study: Name = None) -> Json:
         """Give up an ask whose measurement gave no value. A value that was seen must be told."""
         self._opened(study).fail(ask, reason=reason, worker=worker)
         return self.status(study)

@@ -25,7 +25,7 @@ from typing import ClassVar, Literal, final
 import numpy as np
 
 from surepick.arms.base import duplicate_groups
-from surepick.arms.views import Task
+from surepick.arms.views import Task, has_constant
 from surepick.core.betting.block import Block
 from surepick.core.estimate import LeastSquares
 from surepick.errors import InvalidInput
@@ -91,6 +91,13 @@ class RuleState(ABC):
         """Return the evidence (K,) that this answer still needs against every candidate; None if it is not kept."""
         return None
 
+    def pairs(self, estimate: LeastSquares) -> tuple[IntArray, Array] | None:
+        """Return pairs (n, 2) of a leader and another that a plan has to tell apart, and the evidence that each misses.
+
+        None: every leader and every candidate that is alive.
+        """
+        return None
+
     def begin(self, estimate: LeastSquares, X: Array, rewards: Array) -> Verdict | None:
         """Take in the results told before the first block; return None if the rule ignores them.
 
@@ -146,9 +153,13 @@ class Rule(ABC):
     """Whether the rule can learn `noise_std` of Gaussian noise of one level."""
     takes_misfit: ClassVar[bool] = False
     """Whether the rule supports `misfit`: means that are off their linear fit by a known distance."""
+    takes_drift: ClassVar[bool] = False
+    """Whether the rule supports `drift`: readings that drift while a block is measured in random order."""
     takes_unequal_noise: ClassVar[bool] = False
     """Whether the rule works without `noise_std` where arms differ in noise, or where the noise is only known to be
     symmetric. Blocks are then repetitions of one plan."""
+    takes_offsets: ClassVar[bool] = False
+    """Whether the rule has a proof where groups of measurements read high or low."""
     supports_top_m: ClassVar[bool] = False
     """Whether the rule can find the m best arms."""
     pays_real_variances: ClassVar[bool] = False
@@ -179,10 +190,14 @@ class Rule(ABC):
                 f"`noise_std` must be given for stopping={self.name!r}, which has no proof without it; or use "
                 '"betting" or "evidence", which learn it.'
             )
+        if task.drift > 0.0:
+            yield from self._of_drift(task)
         if task.misfit > 0.0:
             yield from self._of_misfit(task)
         if task.m > 1:
             yield from self._of_several(task)
+        if task.groups == "offset":
+            yield from self._of_offsets(task)
         if task.needs_bets and not self.takes_unequal_noise:
             yield (
                 f'noise="{task.noise}" has no proof for stopping={self.name!r}; use "betting", or give noise_std for '
@@ -210,6 +225,34 @@ class Rule(ABC):
             yield f"`misfit` must be 0 beside noise={task.noise!r}: there is no proof for both."
         if task.model != "linear":
             yield f"`misfit` must be 0 beside model={task.model!r}, by which every mean is its own fit."
+
+    def _of_offsets(self, task: Task) -> Iterator[str]:
+        """Yield the reasons why groups="offset" is not supported."""
+        watch = 'use groups="watch"'
+        if not self.takes_offsets:
+            yield f'groups="offset" has no proof for stopping={self.name!r}; use stopping="betting", or {watch}.'
+        if not (task.arms.is_enumerable and task.candidates.is_enumerable):
+            yield f'groups="offset" needs a list of arms, got {task.arms.description}; {watch}.'
+        if task.needs_bets:
+            yield f'groups="offset" has no proof beside noise="{task.noise}"; {watch}, or give noise_std for each arm.'
+        rows = getattr(task.arms, "stds", None)
+        if rows is not None:
+            # Rows are divided by the noise of their arm, and so would be the offset, which is one for all arms.
+            yield f'groups="offset" has no proof beside a noise_std for each arm; give the largest, or {watch}.'
+
+    def _of_drift(self, task: Task) -> Iterator[str]:
+        """Yield the reasons why a `drift` above 0 is not supported."""
+        if not self.takes_drift:
+            yield f'`drift` must be 0 for stopping={self.name!r}, which has no proof for it; use "betting".'
+        if task.candidates is not task.arms:
+            yield "`drift` must be 0 beside `candidates` and on sets of vectors: there is no proof for both."
+        elif not has_constant(task.arms, checks_all=True):
+            yield (
+                "`drift` needs a constant among the features, which takes up what readings of a block share; add a "
+                'column of ones, or use model="unstructured".'
+            )
+        if task.misfit > 0.0:
+            yield "`misfit` must be 0 beside `drift`: there is no proof for both."
 
     def _of_several(self, task: Task) -> Iterator[str]:
         """Yield the reasons why `m` above 1 is not supported."""

@@ -320,7 +320,7 @@ def era_after(state: "State", changes: Mapping[str, Any]) -> Era:
     for one in state.measurements:
         if one.value is not None and catalog.is_present(one.arm):
             numbers[one.id] = ResultNumber(len(learner.state.results))
-            learner.tell(era.arm(one.arm), one.value, ask="none")
+            learner.tell(era.arm(one.arm), one.value, ask="none", group=one.group or None)
     return era
 
 
@@ -349,7 +349,8 @@ def learner_of(arms: Any, candidates: Any, options: Mapping[str, Any], earlier: 
     own = {name: value for name, value in options.items() if name not in ("algorithm", "own", "earlier")}
     if isinstance(own.get("reward_range"), list):  # as JSON has it; anything else the learner refuses
         own["reward_range"] = tuple(own["reward_range"])
-    return Learner(options["algorithm"], arms, candidates=candidates, earlier=earlier, **own, **options["own"])
+    of_algorithm = {"edition": 1, **own, **options["own"]}  # a log that names no edition is one of edition 1
+    return Learner(options["algorithm"], arms, candidates=candidates, earlier=earlier, **of_algorithm)
 
 
 def described(learner: Learner, catalog: ArmCatalog | None = None) -> Json:

@@ -6,11 +6,12 @@
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, final
 
 from surepick._texts import vector_words
 from surepick.errors import SurepickError
+from surepick.learning.groups import written_label
 
 if TYPE_CHECKING:  # commands that print a help text load no mathematics
     from surepick.learning.outlook import Outlook
@@ -37,7 +38,7 @@ OF_LIST = ("state", "best_name", "n_pulls", "n_pending", "n_events", "stopped_at
 """Fields of a status that `surepick best`, `plan` and `list` give."""
 OF_ASK = ("id", "arm", "name", "features", "until", "reason")
 OF_MEASUREMENT = ("id", "arm", "name", "value", "told", "is_void", "ask", "author", "at", "changes")
-"""Columns of asks and measurements; a CSV file has them also without rows."""
+"""Columns of asks and measurements; a CSV file has them also without rows. Labels are a further one, `group`."""
 
 
 @final
@@ -116,10 +117,15 @@ class StudySnapshot:
     """Number and hash of the last event."""
 
     def record(self, only: Sequence[str] = ()) -> Record:
-        """Return the status for a program, all of it or some fields; estimates that are not proved are worked out."""
+        """Return the status for a program, all of it or some fields; estimates that are not proved are worked out.
+
+        `groups` is there if measurements have labels: how much higher each group reads, by estimate.
+        """
         known = {name: value for name, value in vars(self.status).items() if name != "find_outlook"}
         if not only or {*only} & {*OF_OUTLOOK}:
             known |= self._outlook()
+        if self.learner.groups:
+            known["groups"] = [{**asdict(one), "label": dict(one.label)} for one in self.learner.groups]
         return {name: known[name] for name in only or known}
 
     def _outlook(self) -> Record:
@@ -210,15 +216,21 @@ def reason_for(state: "State", one: "AskRecord") -> str:
 
 
 def ask_record(one: "StudyAsk") -> Record:
-    """Return an ask for a program."""
-    return {name: getattr(one, name) for name in (*OF_ASK, "recipe")}
+    """Return an ask for a program; `group` is there if it has a label."""
+    return {name: getattr(one, name) for name in (*OF_ASK, "recipe", *(["group"] if one.group else []))}
 
 
 def measurement_record(state: "State", one: "Measurement") -> Record:
-    """Return a measurement for a program."""
+    """Return a measurement for a program; `group` is there if it has a label."""
     values = (one.id, one.arm, state.roster.label(one.arm), one.value, one.told, one.is_void, one.ask, one.by, one.at)
     changes = [f"{change.kind.value}: {change.reason}" for change in one.changes]
-    return dict(zip(OF_MEASUREMENT, (*values, changes), strict=True))
+    return {**dict(zip(OF_MEASUREMENT, (*values, changes), strict=True)), **written_label(one.group)}
+
+
+def table_of(records: Sequence[Record]) -> list[Record]:
+    """Return records of asks or measurements as rows of one table: all have `group`, or none has."""
+    more: Record = {"group": {}} if any("group" in one for one in records) else {}
+    return [{**one, **more, **one} for one in records]
 
 
 def list_records(storage: "Storage", opened: "Callable[[str], Study | None]" = lambda _: None) -> list[Record]:

@@ -61,7 +61,8 @@ def status(
                 if study.status.state == "spent":
                     say_how_on(study, where)
             else:
-                _write(output, study.snapshot.record())
+                record = study.snapshot.record()
+                _write(output, record, **{name: record.pop(name) for name in ("groups",) if name in record})
             study.keep_summary()
     return Code.OK
 
