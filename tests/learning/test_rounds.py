@@ -194,6 +194,24 @@ def test_a_study_that_spends_its_budget_stops_with_it(tmp_path: Path) -> None:
     assert sp.load_study("all", storage).result().explain() == study.result().explain()
 
 
+def test_plates_with_offsets_stay_whole(tmp_path: Path) -> None:
+    """A plate and its edge are groups, whose offsets are taken out; asked with a group or told with one."""
+    options: dict[str, Any] = {"batch": 24, "rounds": 3, "groups": "offset"}
+    study = sp.create_study("edges", arms=ROWS, storage=tmp_path / "lab.db", **options)
+    pull, lengths = _bench(12, noise=1.0), []
+    while wells := study.ask(24):
+        lengths.append(len(wells))
+        for place, well in enumerate(wells):
+            label = {"plate": len(lengths), "edge": "yes" if place % 3 == 0 else "no"}
+            value = pull(well.arm) + 9.0 * len(lengths) + 5.0 * (place % 3 == 0)
+            study.tell(well, value, group=label, questions=False, warn=False)
+    assert lengths == [24] * len(lengths)
+    assert study.result().noise_std < 2.0
+    learner = sp.create_learner("lazy-track-and-stop", ROWS, **options)
+    assert len(learner.next_arms(24, group="plate 1")) == 24
+    assert learner.n_planned == 0
+
+
 def test_logs_have_new_options_only_if_they_are_set(tmp_path: Path) -> None:
     """The bytes of other studies stay as they were."""
     plain = sp.create_study("plain", arms=ROWS, storage=tmp_path / "lab.db")
