@@ -55,6 +55,7 @@ COVERED = {
     "reward_range": None,
     "rewards": None,
     "candidates": None,
+    "goal": "confidence",
 }
 """Options that change the bets, and the values that this program covers."""
 OF_CALLS = ("rule", "epsilon", "threshold", "control")

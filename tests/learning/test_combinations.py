@@ -15,7 +15,12 @@ THETA = np.array([0.9, 0.2, 0.1])
 CHOICES: dict[str, dict[str, dict[str, Any]]] = {
     "m": {"m=2": {"m": 2}},
     "costs": {"costs": {"costs": [1.0, 2.0, 3.0, 4.0, 5.0]}},
-    "budget": {"budget": {"budget": 12}},
+    "budget": {
+        "budget": {"budget": 12},
+        "batch": {"batch": 8},
+        "rounds": {"batch": 8, "rounds": 1},
+        "fixed budget": {"budget": 12, "goal": "fixed-budget"},
+    },
     "epsilon": {"epsilon": {"epsilon": 0.2}},
     "candidates": {"candidates": {"candidates": ROWS[:4] + 0.01}},
     "rewards": {

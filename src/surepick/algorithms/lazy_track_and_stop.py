@@ -113,6 +113,7 @@ class LazyTrackAndStop(Options):
     supports_top_m: ClassVar[bool] = True
     takes_costs: ClassVar[bool] = True
     takes_target: ClassVar[bool] = True
+    takes_batch: ClassVar[bool] = True
 
     def compose(self, task: Task) -> tuple[Sampler, Rule]:
         """Return the sampler and the stopping rule."""
@@ -162,7 +163,7 @@ class LazyTrackAndStop(Options):
             g_mix=check_share(usual_g_mix if self.g_mix is None else self.g_mix),
             is_mix_decaying=self.g_mix is None and rule.has_determinant_price,
             least=least if pairs is None else math.ceil(least / 2),
-            lazy=LAZY if self.schedule is None and not (is_paper or by_sets) else 1.0,
+            lazy=LAZY if self.schedule is None and task.batch is None and not (is_paper or by_sets) else 1.0,
             first=FIRST_BLOCK if by_sets else 2,
         )
         return sampler if pairs is None else PairSampler(sampler, pairs), rule

@@ -356,6 +356,10 @@ class Task:
     """Whether the proof needs blocks that are asked in random order."""
     model: str = "linear"
     """Or "unstructured": every arm has a mean of its own."""
+    batch: int | None = None
+    """Pulls of every block; None: as many as the sampler plans."""
+    spends_all: bool = False
+    """Whether sampling goes on after a proof, until the budget is spent."""
     groups: str = "watch"
     """Or "offset": every group of measurements, a day or a bench, may read high or low."""
     drift: float = 0.0

@@ -561,7 +561,8 @@ def _how_to_go_on(request: Request, *, is_cut_off: bool) -> str:
     if log is None:
         return "with --log log.db every measurement is kept, and the same command goes on where it was."
     if not is_cut_off and request.max_pulls is None:  # then it was the budget that ended it
-        reopen = shlex.join(["surepick", "reopen", "--storage", str(log), "--budget", "MORE", "--reason", "WHY"])
-        return f"the budget is spent. To go on: {reopen}, then the same command with that --budget."
+        more = "--budget" if request.settings.get("rounds") is None else "--rounds"
+        reopen = shlex.join(["surepick", "reopen", "--storage", str(log), more, "MORE", "--reason", "WHY"])
+        return f"the budget is spent. To go on: {reopen}, then the same command with that {more}."
     limit = "" if is_cut_off else " and a larger --max-pulls, or none,"
     return f"the same command with --log {log}{limit} goes on exactly here."

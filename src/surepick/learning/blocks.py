@@ -419,6 +419,7 @@ class Plans:
         self.differs = False
         """Whether the last plan that was checked is another than the own one."""
         self._costs, self._budget, self._least = costs, budget, rule.min_block(task)
+        self._batch = task.batch
         self._has_offsets = task.groups == "offset"
         self._spent = 0.0  # cost of all asks so far
         self._left: deque[int] = deque()
@@ -437,7 +438,7 @@ class Plans:
         """
         self.is_proposing = True
         length, arms, is_last = self._look(context), list[int](), False
-        if ends is not None and self._has_offsets:
+        if ends is not None and self._has_offsets and self._batch is None:
             left, size = ends
             length = left + max(0, math.ceil((length - left) / size)) * size
         if self._budget is not None:
@@ -572,7 +573,8 @@ class Plans:
     def _look(self, context: SamplerContext) -> int:
         if isinstance(self.sampler, Apportions):
             self._wanted.append((context.n_pulls, self.sampler.planned()))
-        return self.sampler.open(context)
+        length = self.sampler.open(context)
+        return self._batch or length
 
     def _within_budget(self, length: int, whole: float) -> tuple[list[int], bool]:
         """Draw the arms of a block, as many as the budget allows; return them and whether the budget ends with them.

@@ -78,11 +78,13 @@ def verdict(result: "Result", *, numbers: bool = True) -> str:
         doubt = _doubt(result) if result.guarantee == "doubtful" else ""
         return calls.verdict(result, label_of(result), pulls, doubt)
     leader = _leader(result, numbers=numbers)
-    if not result.stopped:
-        said = "Not decided." if result.interrupted else f"Not decided ({pulls})."
-        return f"{said} {_doubt(result)}" if result.guarantee == "doubtful" else said
     # A name keeps its spelling also where it opens the sentence.
     leader = leader if result.best_name is not None else leader[0].upper() + leader[1:]
+    if not result.stopped:
+        said = "Not decided." if result.interrupted else f"Not decided ({pulls})."
+        if result.goal == "fixed-budget":
+            said = f"{leader} has the best estimate, not proved ({pulls} of a fixed budget)."
+        return f"{said} {_doubt(result)}" if result.guarantee == "doubtful" else said
     if result.guarantee == "doubtful":
         are = "are" if result.m > 1 else "is"
         return f"{leader} {are} the answer of the {result.rule} rule after {pulls}, in doubt. {_doubt(result)}"

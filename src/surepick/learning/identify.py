@@ -147,6 +147,8 @@ def identify(
     learner = create_learner(algorithm, arms, candidates=candidates, **options)
     if audit:
         check_audit(learner.noise_model, learner.arms)
+        if learner.task.spends_all:
+            raise InvalidInput(f'`audit` must be 0 with goal="fixed-budget", which spends all pulls, got {audit!r}.')
     if isinstance(history, History):
         _replay(learner, history)
         history = None

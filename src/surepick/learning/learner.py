@@ -18,6 +18,7 @@ from typing import Any, Literal, Unpack, final
 
 import numpy as np
 
+from surepick._texts import counted
 from surepick.algorithms import as_algorithm, check_options
 from surepick.algorithms.options import unsupported
 from surepick.arms.views import Task, arms_given, costs_given, views
@@ -78,7 +79,7 @@ class Learner:
             noise.name, noise.std, noise.reward_range, noise.is_binary,
         )  # fmt: skip
         self.delta, self.epsilon, self.misfit, self.seed = spec.delta, spec.epsilon, spec.misfit, spec.seed
-        self.m, self.budget, self.model, self.earlier = spec.m, spec.budget, spec.model, spec.earlier
+        self.m, self.budget, self.model, self.earlier = spec.m, spec.most_pulls, spec.model, spec.earlier
         self.arms = arms_given(arms, spec.model, candidates)
         self.costs = costs_given(spec.costs, self.arms)
         self.measured_arms, self.unscaled, self.candidates = views(self.arms, candidates, spec.seed, noise.stds)
@@ -97,6 +98,8 @@ class Learner:
             needs_bets=noise.needs_bets,
             needs_order=noise.needs_order,
             model=spec.model,
+            batch=spec.batch,
+            spends_all=spec.goal == "fixed-budget",
             groups=spec.groups,
             drift=spec.drift,
             edition=spec.edition,
@@ -127,6 +130,12 @@ class Learner:
         sampler, self.rule = self._composition.compose(self.task)
         if why := self.rule.unsupported(self.task):
             raise InvalidInput(why)
+        batch, least = self.task.batch, self.rule.min_block(self.task)
+        if batch is not None and batch < least:
+            raise InvalidInput(
+                f"`batch` must be at least {least}, the fewest pulls that stopping={self.rule.name!r} can judge with "
+                f"{counted(self.measured_arms.dim, 'feature')}, got {batch}; take larger batches."
+            )
         if self.task.needs_order and not self._shuffles:
             option = "`drift`" if self.task.drift > 0.0 else f'noise="{self.noise}"'
             raise InvalidInput(f'{option} needs blocks in random order: leave out variant="paper" and edition=1.')
@@ -136,7 +145,8 @@ class Learner:
             sampler = JoinedBlocks(sampler, self.task.rows, least)
         sampler = self.noise_model.sampler(sampler, self.measured_arms.dim)
         setting = Setting(self.task, self.rule, self.noise_model, self.earlier)
-        plans = Plans(sampler, self.task, self.rule, self.costs, self.budget, shuffles=self._shuffles)
+        costs = None if self.spec.rounds is not None else self.costs  # rounds are counted, not priced
+        plans = Plans(sampler, self.task, self.rule, costs, self.budget, shuffles=self._shuffles)
         self.state = LearnerState(setting, plans)
         """What the events add up to; a study proposes and applies its events here."""
         self._read_at: tuple[Settlement, int, int] | None = None

@@ -5,7 +5,7 @@ numbers, none of which enters a decision.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, final
@@ -60,10 +60,20 @@ class Reader:
 
     # ---- the rule
 
-    @property
+    @cached_property
     def verdict(self) -> Verdict:
-        """The verdict of the rule; scans the candidates if the last check of the rule did not."""
-        return self._known.verdict_to_show()
+        """The verdict of the rule; scans the candidates if the last check of the rule did not.
+
+        If the whole budget is spent whatever is proved, the verdict comes with the end of the budget, and the best
+        estimate leads. If the rule answers otherwise, nothing is proved of the leader.
+        """
+        verdict, learner = self._known.verdict_to_show(), self._learner
+        if not learner.task.spends_all or learner.stopped or verdict.leader is None:
+            return verdict
+        if self._known.has_best_estimate(verdict.leader):
+            return replace(verdict, stopped=False)
+        best = learner.candidates.best(self._known.estimate.theta)
+        return replace(verdict, stopped=False, leader=best, rival=verdict.leader, statistic=0.0)
 
     @cached_property
     def leaders(self) -> tuple[int, ...]:
@@ -308,7 +318,7 @@ class Reader:
     @property
     def cost(self) -> float:
         """Cost of all results so far; their number, if no costs are given."""
-        return sum(n * self._plans.cost_of(number) for number, n in self._known.estimate.counts.items())
+        return cost_of(self._learner, self._known.estimate.counts)
 
     @property
     def planned(self) -> dict[Any, float]:
@@ -499,6 +509,12 @@ class Reader:
         return {"likely_lead": (lead - half, lead + half)}
 
 
+def cost_of(learner: "Learner", counts: Mapping[int, int]) -> float:
+    """Return the cost of results, numbers of them per arm; their number, if no costs are given."""
+    costs = learner.costs
+    return float(sum(n if costs is None else n * costs[number] for number, n in counts.items()))
+
+
 def given_of(learner: "Learner") -> dict[str, Any]:
     """Return the fields of a snapshot that depend on options alone."""
     stds = learner.noise_model.stds
@@ -515,6 +531,7 @@ def given_of(learner: "Learner") -> dict[str, Any]:
         "has_offsets": learner.spec.groups == "offset",
         "earlier": learner.earlier if learner.state.start is None else "kept",
         "reward_range": learner.reward_range,
+        "goal": learner.spec.goal,
         "algorithm": learner.algorithm,
         "seed": learner.seed,
         "specification": learner.task.target,

@@ -21,7 +21,7 @@ from surepick.errors import InvalidInput
 from surepick.learning import explain, result_file
 from surepick.learning.estimates import Estimates, coefficient_margins
 from surepick.learning.events import History
-from surepick.learning.reader import Reader, beside_rival, given_of
+from surepick.learning.reader import Reader, beside_rival, cost_of, given_of
 from surepick.learning.snapshot import Snapshot
 from surepick.stopping.base import Rule, RuleState, Verdict
 from surepick.types import Array, data_frame
@@ -112,6 +112,8 @@ class Result(Snapshot):
         noise: "same" level for all arms; or "per-arm" or "symmetric": then nothing bounds the noise, and no interval is
             shown.
         reward_range: bounds of the rewards, if they were given; `given_noise_std` is half their distance then.
+        goal: "confidence", or "fixed-budget": the budget is spent whatever is proved, and `best` is the best estimate,
+            proved if `stopped`.
         earlier: whether results told before the first ask, if there are any, are "evidence", or "guidance" for plans
             and bets alone.
         delta, epsilon, algorithm, seed: as they were given.
@@ -405,8 +407,8 @@ def bare_result_of(learner: "Learner") -> Result:
     """Return the rewards without estimates: for arms that can no longer be read."""
     nothing = Estimates(None, np.empty(0), np.empty(0), np.empty(0), listed=())
     measured = _measured(learner)
-    counts, number_of = measured["counts"], learner.measured_arms.number_of
-    cost = float(sum(n * learner.state.plans.cost_of(number_of(arm)) for arm, n in counts.items()))
+    number_of = learner.measured_arms.number_of
+    cost = cost_of(learner, {number_of(arm): n for arm, n in measured["counts"].items()})
     return Result(**given_of(learner), **measured, cost=cost, threshold=math.log(1.0 / learner.delta), arms=nothing)
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, final
 
 import numpy as np
 
-from surepick.arms.views import Task, WhitenedArms
+from surepick.arms.views import Task, WhitenedArms, as_rows
 from surepick.core.betting.block import Block
 from surepick.core.estimate import LeastSquares
 from surepick.core.groups import GroupCodes, OffsetLeastSquares, Offsets
@@ -254,9 +254,11 @@ class Settlement:
         leaders: tuple[int, ...] = ()
         alive = pairs = None
         if theta is not None and self._task.candidates.is_enumerable:  # a fixed design does not need the leaders
-            leaders = self.state.leaders(estimate)
-            alive = None if self.stopped else self.state.alive(leaders[0])
-            pairs = None if self.stopped else self.state.pairs(estimate)
+            # To spend a budget well, no candidate is given up: a rejected one may be the best.
+            spends = self._task.spends_all
+            leaders = (self._task.candidates.best(theta),) if spends else self.state.leaders(estimate)
+            alive = None if self.stopped or spends else self.state.alive(leaders[0])
+            pairs = None if self.stopped or spends else self.state.pairs(estimate)
         return SamplerContext(
             n_pulls=estimate.n_pulls,
             n_asked=estimate.n_pulls + pending.total(),
@@ -278,6 +280,11 @@ class Settlement:
                 self._looked = replace(self.state.exact(self.estimate), stopped=False)
             verdict = self._looked
         return Verdict(threshold=math.log(1.0 / self._task.delta)) if verdict is None else verdict
+
+    def has_best_estimate(self, candidate: int) -> bool:
+        """Return whether the best estimate of all results is that of a candidate, or of its copy."""
+        best = self._task.candidates.best(self.estimate.theta)
+        return best == candidate or best in as_rows(self._task.candidates).copies(candidate)
 
     def leading(self, verdict: Verdict) -> tuple[int, ...]:
         """Return the candidates that a verdict would answer, the best first; none before the pulled arms span."""

@@ -131,6 +131,7 @@ class Snapshot:
     noise: str = "same"
     reward_range: tuple[float, float] | None = None
     earlier: str = "evidence"
+    goal: str = "confidence"
     delta: float
     epsilon: float = 0.0
     algorithm: str = ""

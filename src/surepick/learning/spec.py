@@ -33,6 +33,7 @@ NoiseName = Literal["same", "per-arm", "symmetric", "any"]
 """What `noise=` may be beside a `NoiseModel`: the table of models with a name, which `noise_models.NAMED` follows."""
 ModelName = Literal["linear", "unstructured"]
 Earlier = Literal["guidance", "evidence"]
+Goal = Literal["confidence", "fixed-budget"]
 Groups = Literal["watch", "offset"]
 EDITION = 2
 """Edition of new learners and studies. A log whose identity names no edition is one of edition 1.
@@ -62,6 +63,9 @@ class TaskOptions(TypedDict, total=False):
     calls: "CallsName"
     costs: "ArrayLike | None"
     budget: float | None
+    batch: int | None
+    rounds: int | None
+    goal: Goal
     seed: int
     earlier: Earlier
     groups: Groups
@@ -130,6 +134,10 @@ def _control(value: Any) -> str | int | None:
     return value if value is None or isinstance(value, str) else int(value)
 
 
+def _count_or_none(name: str, value: Any) -> int | None:
+    return None if value is None else int(_check("check_count", name, least=1)(value))
+
+
 @final
 @dataclass(frozen=True, kw_only=True)
 class Spec:
@@ -178,6 +186,14 @@ class Spec:
             total cost, and `result.cost` says it.
         budget: what may be spent, in pulls or in the unit of `costs`, history apart. The last block is planned to end
             on it. A result without a verdict says what is known: `survivors`, `p_value`, `epsilon_bound`.
+        batch: pulls that are planned together, such as the 96 wells of a plate: every block has exactly this length.
+            For algorithms that choose arm by arm, such as the default, on a list of arms.
+        rounds: most batches; the experiment ends with the last one, decided or not. With `costs` it counts batches
+            too, and costs only decide which arms are in them.
+        goal: "confidence" stops as soon as the answer is proved. "fixed-budget" spends all of `budget` or of `rounds`,
+            and then answers with the best estimate of all results: for measurements that are paid already. What is
+            proved on the way neither ends nor changes the sampling. `stopped` says at the end whether the answer is
+            proved; else `survivors`, `p_value` and `epsilon_bound` are. For algorithms that take a `batch`, and m = 1.
         algorithm: its name, see `surepick.algorithms.names()`, or an object such as `surepick.algorithms.Rage()`.
         seed: of whatever the algorithm draws.
         earlier: what results are that were measured before the first ask. "guidance" (default): plans and bets rest on
@@ -306,6 +322,35 @@ class Spec:
     budget: float | None = _declared(
         None, "Spend at most this: pulls, or cost beside --costs.", _budget, flag_type=float, in_identity="if set"
     )
+    batch: int | None = _declared(
+        None,
+        "Plan this many pulls at a time, such as the 96 wells of a plate.",
+        partial(_count_or_none, "batch"),
+        in_identity="if set",
+        in_log="if set",
+        in_plan=True,
+        flag_type=int,
+        limits={"ge": 1},
+    )
+    rounds: int | None = _declared(
+        None,
+        "Measure at most this many batches, instead of --budget.",
+        partial(_count_or_none, "rounds"),
+        in_identity="if set",
+        in_log="if set",
+        in_plan=True,
+        flag_type=int,
+        limits={"ge": 1},
+    )
+    goal: Goal = _declared(
+        "confidence",
+        "Stop as soon as the answer is proved (confidence, the default), or spend all of --budget or --rounds and "
+        "answer with the best estimate (fixed-budget).",
+        partial(_one_of, "goal", get_args(Goal)),
+        in_identity="if set",
+        in_log="if set",
+        flag_type=Goal,
+    )
     algorithm: Any = _declared(
         "lazy-track-and-stop", "Which algorithm plans (default lazy-track-and-stop).", flag_type=str
     )
@@ -346,6 +391,8 @@ class Spec:
         model = spec.noise_model
         if model.is_repeated and spec.budget is not None:
             raise InvalidInput(f'`budget` is not supported with noise="{model.name}"; leave it out.')
+        if why := next(spec._odd_rounds(), None):
+            raise InvalidInput(why)
         if spec.groups == "offset" and spec.earlier == "evidence":
             raise InvalidInput('earlier="evidence" has no proof beside groups="offset"; use earlier="guidance".')
         if spec.groups == "offset" and model.bet is not None:
@@ -376,6 +423,26 @@ class Spec:
                 f"`threshold` must be between the bounds of the rewards, {bounds[0]:g} and {bounds[1]:g}, got "
                 f"{self.threshold:g}; means are never outside."
             )
+
+    def _odd_rounds(self) -> Iterator[str]:
+        """Yield why `batch`, `rounds` and `goal` do not go together, or not with other options."""
+        if self.rounds is not None and self.batch is None:
+            yield f"`rounds` counts batches, got {self.rounds} without `batch`; give `batch`, such as 96."
+        if self.batch is not None and self.budget is not None:
+            yield f"`budget` must be left out beside `batch`, got {self.budget:g}; give `rounds`: batches stay whole."
+        if self.batch is not None and self.noise_model.is_repeated:
+            yield f'`batch` is not supported with noise="{self.noise_model.name}", which plans blocks; leave it out.'
+        if self.batch is not None and self.own.get("schedule") is not None:
+            yield f"`schedule` must be left out beside `batch`, got {self.own['schedule']!r}; batches are the schedule."
+        if self.goal == "fixed-budget" and self.most_pulls is None:
+            yield 'goal="fixed-budget" needs `budget`, or `batch` and `rounds`, got none; give one.'
+        if self.goal == "fixed-budget" and self.m > 1:
+            yield f'goal="fixed-budget" finds the best arm alone, got m = {self.m}; leave one of them out.'
+
+    @property
+    def most_pulls(self) -> float | None:
+        """The budget: as given, or that of all rounds in pulls; None: no limit."""
+        return self.budget if self.batch is None or self.rounds is None else float(self.batch * self.rounds)
 
     @cached_property
     def noise_model(self) -> "NoiseModel":

@@ -72,6 +72,7 @@ class LearnerState:
         self._n_judged = 0  # results up to the last one that the rule has to judge
         self._judges_pulls = self._settlement.state.decides_after_pulls
         self._has_budget = plans.has_budget
+        self._spends_all = setting.task.spends_all
 
     # ---- events
 
@@ -366,7 +367,15 @@ class LearnerState:
         """Whether the rule has stopped. Inside a block the rule judges nothing, so no result has to be settled."""
         settlement = self._settlement
         is_judged = settlement.n_settled >= self._n_judged and not self._unseen
-        return (settlement if is_judged else self.settled).stopped
+        found = settlement if is_judged else self.settled
+        return found.stopped and (not self._spends_all or self._has_spent(found))
+
+    def _has_spent(self, found: Settlement) -> bool:
+        """Return whether the budget is spent, all results are in, and the best estimate is the answer of the rule."""
+        verdict = found.verdict
+        if not (self.is_spent and self.ledger.is_settled) or verdict is None or verdict.leader is None:
+            return False
+        return self.settled.has_best_estimate(verdict.leader)
 
     @property
     def settled(self) -> Settlement:

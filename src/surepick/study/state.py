@@ -261,7 +261,8 @@ class State:
         if self._checks and self.learner.stopped:
             self.differences.append(f"event {event['n']}: the study went on where this machine would have stopped")
         options = self.options
-        if (event["parts"] != 1 and options["noise"] == "same") or ("last" in event and options["budget"] is None):
+        is_endless = options["budget"] is None and options.get("rounds") is None
+        if (event["parts"] != 1 and options["noise"] == "same") or ("last" in event and is_endless):
             raise _not_so(event, "plans what the options do not allow")
         numbers = tuple([self.number_of(arm) for arm in event["arms"]])
         plan = Plan(event["first"], len(numbers), numbers, event["parts"], event.get("last", False))

@@ -52,6 +52,11 @@ def aim_words(study: "Study") -> str:
         )
     near = f", or one at most {learner.epsilon:g} below it" if learner.epsilon else ""
     budget = "" if learner.budget is None else f"; a budget of {learner.budget:g}"
+    if learner.spec.rounds is not None:
+        budget = f"; at most {counted(learner.spec.rounds, 'batch', 'batches')} of {learner.spec.batch}"
+    elif learner.spec.batch is not None:
+        budget = f"; in batches of {learner.spec.batch}"
+    budget += ", all of them measured" if learner.task.spends_all else ""
     return f"{sought}{near}, at a risk of {percent(learner.delta)}; {learner.noise_model.summary()}{budget}"
 
 
