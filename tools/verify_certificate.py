@@ -52,6 +52,7 @@ COVERED = {
     "reward_range": None,
     "rewards": None,
     "candidates": None,
+    "groups": "watch",
 }
 """Options that change the bets, and the values that this program covers."""
 
@@ -374,6 +375,8 @@ class Measurement:
     value: float
     is_void: bool = False
     is_corrected: bool = False
+    group: tuple[tuple[str, str], ...] = ()
+    """Day, bench or plate: pairs of factor and level."""
 
 
 GIVEN_UP = Measurement(0, -1, math.nan, is_void=True)
@@ -418,6 +421,8 @@ class Study:
         self.said: list[int] = []
         self.found: dict[str, Any] = {"best": []}
         self._places: dict[int, Place] = {}
+        self._labels: dict[int | None, set[tuple[str, str]]] = {}
+        """Labels of asks."""
         self._planned: dict[Place, int] = {}
         self._open: dict[Place, int] = {}
         self._told: set[Place] = set()
@@ -513,6 +518,7 @@ class Study:
                 otherwise=f"event {event['n']}: asked twice, or not as planned",
             )
             self._places[ask], self._open[place] = place, ask
+            self._labels[ask] = {*event.get("group", {}).items()}
 
     def _give_up(self, event: Event) -> None:
         for ask in [event["ask"]] if event["kind"] == "failed" else event["asks"]:
@@ -522,13 +528,18 @@ class Study:
             )
 
     def _tell(self, event: Event) -> None:
-        new = Measurement(event["measurement"], event["arm"], event["value"])
+        group = tuple(sorted(event.get("group", {}).items()))
+        new = Measurement(event["measurement"], event["arm"], event["value"], group=group)
         self.measurements.append(new)
         place = None if event.get("ask") is None else self._places.get(event["ask"])
         is_asked = event.get("ask") is None or (place is not None and self._planned.get(place) == new.arm)
         require(
             holds=new.arm in range(len(self.rows)) and is_asked and new.number == len(self.measurements),
             otherwise=f"event {event['n']}: its arm or number",
+        )
+        require(
+            holds=self._labels.get(event.get("ask"), set()) <= {*group},
+            otherwise=f"event {event['n']}: another group than that of its ask",
         )
         waiting = next((group for group in self._groups if place in group and group[place] is None), None)
         if waiting is not None:
@@ -678,6 +689,10 @@ def claims_of(study: Study, log: Sequence[tuple[str, str, str]]) -> Event:
     kept = study.kept([dict(enumerate(study.measurements))])
     names = study.names or [str(arm) for arm in range(len(study.rows))]
     counts = zip(*np.unique([one.arm for one in kept], return_counts=True), strict=True)
+    groups: dict[str, dict[str, int]] = {}
+    for factor, level in (pair for one in kept for pair in one.group):
+        levels = groups.setdefault(factor, {})
+        levels[level] = levels.get(level, 0) + 1
     return {
         "name": json.loads(log[0][2])["name"],
         "options": study.options,
@@ -689,6 +704,7 @@ def claims_of(study: Study, log: Sequence[tuple[str, str, str]]) -> Event:
         "best_names": [names[arm] for arm in study.said],
         "era": study.era,
         "arms_digest": sha256(np.delete(study.rows, sorted(study.gone), axis=0).tobytes()).hexdigest(),
+        **({"groups": groups} if groups else {}),
         "voids": [one.number for one in study.measurements if one.is_void],
         "corrections": [one.number for one in study.measurements if one.is_corrected and not one.is_void],
         "all_eras_delta": study.risk,

@@ -235,9 +235,11 @@ class _Methods:
             name: of the study.
             arms: {"kind": "finite", "rows": [[0.2, 1.0], ...], "names": ["A", ...], "features": ["salt", ...]}. Tables,
                 data frames and other sets go by `create_study(storage=url)`.
-            options: as for `create_study`, `lease` and `candidates` (in the form of `arms`) among them; and `worker`.
+            options: as for `create_study`, `lease`, `group_by` and `candidates` (in the form of `arms`) among them; and
+                `worker`.
         """
-        own: dict[str, Any] = {one: options.pop(one) for one in ("candidates", "lease", "worker") if one in options}
+        of_study = ("candidates", "lease", "worker", "group_by")
+        own: dict[str, Any] = {one: options.pop(one) for one in of_study if one in options}
         body = {"name": name, "arms": arms, "worker": self.worker, **own, "options": options}
         return Record(_content(await self._send("POST", "studies", body, again=False)))
 
@@ -249,10 +251,16 @@ class _Methods:
     # ---- asks and results
 
     @_Method
-    async def ask(self, n: int = 1, *, worker: str | None = None, lease: Any = OWN_LEASE) -> list[Record]:
-        """Return the next asks: the open asks of this worker first, fewer than n if the budget ends."""
+    async def ask(
+        self, n: int = 1, *, worker: str | None = None, lease: Any = OWN_LEASE, group: Any = None
+    ) -> list[Record]:
+        """Return the next asks: the open asks of this worker first, fewer than n if the budget ends.
+
+        `group` says where and when they will be measured: "day 3", or {"day": 3, "bench": "B"}.
+        """
         lease = lease.total_seconds() if isinstance(lease, timedelta) else lease
-        return list((await self._post("asks", n=n, worker=worker, again=True, lease=lease))["asks"])
+        said = {"n": n, "lease": lease, **({"group": group} if group else {})}
+        return list((await self._post("asks", **said, worker=worker, again=True))["asks"])
 
     @_Method
     async def pending(self) -> list[Record]:
@@ -273,6 +281,7 @@ class _Methods:
         arm: Any = None,
         worker: str | None = None,
         key: str | None = None,
+        group: Any = None,
         warn: bool = True,
     ) -> Told:
         """Take in a result, or several of one arm; when this returns, they are on the disk of the server.
@@ -283,16 +292,18 @@ class _Methods:
             arm: instead of `ask`: name, row number or vector.
             worker: who measured.
             key: a name for what is told, by which it is recognised if it is told again.
+            group: where and when it was measured, as for `ask`; an ask with a label keeps that label.
             warn: whether remarks of the server about the values become an `EntryWarning`.
         """
         if (ask is None) is (arm is None):
             raise InvalidInput("`tell` needs an ask or an arm, got " + ("neither." if ask is None else "both."))
         values: Any = list(value) if isinstance(value, Iterable) else [value]
+        named = {"group": group} if group else {}
         if ask is not None:  # by which a result is recognised that comes twice
-            path, said = f"asks/{getattr(ask, 'id', ask)}/result", dict[str, Any](values=values)
+            path, said = f"asks/{getattr(ask, 'id', ask)}/result", dict[str, Any](values=values, **named)
         else:
-            key = key or secrets.token_hex(16)
-            path, said = "measurements", {"results": [{"arm": arm, "value": one} for one in values], "earlier": False}
+            key, results = key or secrets.token_hex(16), [{"arm": arm, "value": one, **named} for one in values]
+            path, said = "measurements", {"results": results, "earlier": False}
         answer = await self._post(path, **said, worker=worker, key=key, again=True)
         told = Told(answer["measurements"])
         told.remarks = tuple(answer["remarks"])
@@ -302,14 +313,15 @@ class _Methods:
 
     @_Method
     async def tell_earlier(
-        self, pairs: Iterable[tuple[Any, float]], *, worker: str | None = None, key: str | None = None
+        self, pairs: Iterable[tuple[Any, ...]], *, worker: str | None = None, key: str | None = None
     ) -> Told:
-        """Take in unsolicited results, (arm, value), all or none, in the order in which they were measured.
+        """Take in unsolicited results, (arm, value) or (arm, value, group), all or none, in the order of measuring.
 
         They guide plans and bets, and are no evidence (docs/study.md). The same list counts once, unless it is told
         with another key.
         """
-        said = {"results": [{"arm": arm, "value": value} for arm, value in pairs], "earlier": True}
+        results = [dict(zip(("arm", "value", "group"), one, strict=False)) for one in pairs]
+        said = {"results": [{name: one[name] for name in one if one[name] != {}} for one in results], "earlier": True}
         key = key or sha256(_json(said)).hexdigest()
         return Told((await self._post("measurements", **said, worker=worker, key=key, again=True))["measurements"])
 

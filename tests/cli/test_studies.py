@@ -719,7 +719,7 @@ def test_keys_of_the_study_file_are_the_options() -> None:
 
     options = [name for group in (SetOptions, LearnerOptions, TableOptions) for name in option_names(group)]
     keys = {f"--{name.replace('_', '-')}" for name in StudyFile.model_fields}
-    assert keys == {"--name", "--arms", "--lease", *options}
+    assert keys == {"--name", "--arms", "--lease", "--group-by", *options}
 
 
 @pytest.mark.usefixtures("paints")

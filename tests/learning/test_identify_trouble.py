@@ -149,11 +149,11 @@ def test_interruption_on_the_way_into_the_algorithm(monkeypatch: pytest.MonkeyPa
     tell = Learner.tell
     left = [11]
 
-    def cut_off(self: Learner, arm: int, reward: float, *, ask: int | None = None) -> None:
+    def cut_off(self: Learner, arm: int, reward: float, **said: Any) -> None:
         left[0] -= 1
         if left[0] == 0:
             raise KeyboardInterrupt
-        tell(self, arm, reward, ask=ask)
+        tell(self, arm, reward, **said)
 
     monkeypatch.setattr(Learner, "tell", cut_off)
     result = identify(X, RunSettings(), noise_std=0.5)

@@ -285,6 +285,29 @@ def test_checks_a_study_of_the_package(tmp_path: Path, noise_std: float | None) 
     assert verified(tmp_path, signed(certificate | {"best": best}, rows), rows)[0] == 1
 
 
+def test_follows_labels_of_groups(tmp_path: Path) -> None:
+    """Labels are counted in the certificate; a result with another label than its ask is seen."""
+    X, theta, rng = problem(1, n_arms=5, dim=3)
+    study = sp.create_study("own", arms=X, storage="memory:", group_by="worker")
+    study.tell_earlier([(0, 0.5, {"day": 0}), (1, 0.4)])
+    while not study.stopped:
+        for ask in study.ask(2, group={"day": 1 + len(study.measurements) // 10}):
+            study.tell(ask.id, float(np.dot(ask.features, theta) + rng.normal()), worker="bob")
+    study.void(1, reason="mislabelled")
+    certificate, events = study.certificate(), study.log
+    assert sum(certificate["groups"]["day"].values()) == len(study.measurements) - 2
+    assert certificate["groups"]["worker"]["bob"] == len(study.measurements) - 2
+    assert verified(tmp_path, certificate, chained(events))[0] == AGREES
+    forged = copy.deepcopy(certificate)
+    forged["groups"]["day"]["1"] += 1
+    code, said = verified(tmp_path, signed(forged, chained(events)), chained(events))
+    assert (code, "groups is" in said) == (1, True)
+    told = next(event for event in events if event["kind"] == "told" and event["ask"] is not None)
+    told["group"] = {**told["group"], "day": "9"}
+    code, said = verified(tmp_path, signed(certificate, chained(events)), chained(events))
+    assert (code, "another group than that of its ask" in said) == (1, True)
+
+
 @pytest.mark.parametrize("noise_std", [None, 1.0])
 def test_earlier_results_start_no_wealth_where_they_are_guidance(tmp_path: Path, noise_std: float | None) -> None:
     """The verdict of a study in which they guide agrees, and no longer does where they are said to be evidence."""

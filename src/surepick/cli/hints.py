@@ -11,7 +11,7 @@ from surepick.learning.spec import OPTIONS
 
 _OTHERS = [
     "stopping", "audit", "history", "max_pulls", "lease", "reason", "worker", "join", "retire", "arms", "trust",
-    "name_column", "features", "drop", "interactions", "quadratic", "formula", "intercept", "on_span", "sheet",
+    "group", "name_column", "features", "drop", "interactions", "quadratic", "formula", "intercept", "on_span", "sheet",
     "gap", "theta", "pilot",
 ]  # fmt: skip
 _FLAGS = {

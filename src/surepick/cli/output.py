@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from surepick._texts import plain_data, safe_cell, shown
 from surepick.cli.hints import in_shell
 from surepick.errors import InvalidInput
+from surepick.learning.groups import label_text
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -299,7 +300,7 @@ def to_json(value: Any) -> str:
 def to_csv(records: Sequence[Record], titles: Sequence[str] = ()) -> str:
     """Return CSV with a header line, the keys of the records or else `titles`. No cell is a formula.
 
-    Lists become text with blanks between the entries, and infinite numbers stay empty.
+    Lists become text with blanks between the entries, labels read "bench B, day 3", and infinite numbers stay empty.
     """
     text = io.StringIO()
     header = [records[0]] if records else [titles] if titles else []
@@ -309,6 +310,8 @@ def to_csv(records: Sequence[Record], titles: Sequence[str] = ()) -> str:
 
 
 def _cell(value: Any) -> Any:
+    if isinstance(value, dict):
+        value = label_text(tuple(value.items()))
     if isinstance(value, list | tuple):
         value = " ".join(map(str, value))
     if isinstance(value, str):

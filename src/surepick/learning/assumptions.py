@@ -82,7 +82,7 @@ def _n_unsolicited(result: "Result") -> int:
         if kind == "ask":
             pending.update(said[0])
         elif kind in ("tell", "fail"):
-            is_answer = said[-1] != "none" and pending[said[0]] > 0
+            is_answer = said[2:3] != ["none"] and pending[said[0]] > 0
             pending[said[0]] -= is_answer
             n += not is_answer
     return n

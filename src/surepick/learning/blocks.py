@@ -21,6 +21,7 @@ from typing import Literal, NamedTuple, final
 from surepick.arms.views import Task
 from surepick.core.linalg import one_blas_thread
 from surepick.errors import InvalidInput
+from surepick.learning.groups import GroupLabel, check_fixed, label_text
 from surepick.sampling.base import Apportions, Follows, Sampler, SamplerContext, SubBlocks
 from surepick.stopping.base import Rule, Start
 from surepick.types import Array, AskNumber, ResultNumber
@@ -56,6 +57,11 @@ class PlannedBlock:
         kept = [(arm, reward) for arm, reward in told if reward is not None]
         return [arm for arm, _ in kept], [reward for _, reward in kept]
 
+    def labels(self, values: Sequence[float | None], labels: Mapping[ResultNumber, GroupLabel]) -> list[GroupLabel]:
+        """Return the label of every result that `pulls` returns; `labels` has those that are not empty."""
+        numbers = (self.results[place] for place in range(self.length))
+        return [labels.get(number, ()) for number in numbers if values[number] is not None]
+
     def repetitions(self, values: Sequence[float | None]) -> tuple[list[int], list[list[float]]]:
         """Return the arms of a complete block's plan, and the rewards of every repetition of which none is void."""
         n = self.length // self.n_parts
@@ -72,6 +78,7 @@ class _Ask:
     block: PlannedBlock | None
     place: int = 0
     has_failed: bool = False
+    group: GroupLabel = ()
 
 
 def _first(asks: Iterable[_Ask]) -> _Ask | None:
@@ -97,6 +104,8 @@ class Ledger:
         """Asks so far, which is the number of the next new ask; a repeated ask counts once."""
         self.n_opened = 0
         """Blocks opened so far."""
+        self.has_labels = False
+        """Whether an ask was ever made with a label."""
         self._opens_ahead = opens_ahead
         self._unsettled: deque[PlannedBlock] = deque()
         self._newest: PlannedBlock | None = None
@@ -190,20 +199,24 @@ class Ledger:
         self._newest = PlannedBlock(self.n_opened, length, is_check=is_check, n_parts=n_parts)
         self._unsettled.append(self._newest)
 
-    def ask(self, draw: Callable[[], int]) -> tuple[AskNumber, int]:
-        """Note an ask and return its number and arm: one that failed, once the planned ones are made, or `draw`'s."""
+    def ask(self, draw: Callable[[], int], group: GroupLabel = ()) -> tuple[AskNumber, int]:
+        """Note an ask and return its number and arm: one that failed, once the planned ones are made, or `draw`'s.
+
+        An ask that is made again has the label of its last attempt.
+        """
         newest, number = self._newest, AskNumber(self.n_asked)
+        self.has_labels = self.has_labels or bool(group)
         if newest is not None and not newest.left:
             newest = None
         if newest is None and self._failed:
             ask = self._failed.popleft()
-            ask.has_failed = False
+            ask.has_failed, ask.group = False, group
             return ask.number, ask.arm
         arm = draw()
         if newest is None:
-            ask = _Ask(number, arm, None)
+            ask = _Ask(number, arm, None, group=group)
         else:
-            ask = _Ask(number, arm, newest, len(newest.arms))
+            ask = _Ask(number, arm, newest, len(newest.arms), group=group)
             newest.arms.append(arm)
         self.n_asked += 1
         self._asks[number] = ask
@@ -215,18 +228,26 @@ class Ledger:
         if self._newest is not None and self._newest.left:
             self._newest.length, self._newest.is_cut = len(self._newest.arms), True
 
-    def find(self, arm: int, number: int | Literal["none"] | None) -> AskNumber | None:
+    def find(self, arm: int, number: int | Literal["none"] | None, group: GroupLabel = ()) -> AskNumber | None:
         """Return the number of the ask that a result of the arm answers; None if it is unsolicited.
 
         Args:
             arm: what was measured.
             number: of the ask, if it was named; "none" if it answers none.
+            group: label of the result; an ask that is not named has the same label, or none.
         """
         if number == "none":
             return None
         if number is None:
             # Failed or not: else giving asks up would decide, after a look at a result, whether the result gets bets.
-            oldest = _first(self._of_arm.get(arm, ()))
+            asks = self._of_arm.get(arm, ())
+            oldest = _first(ask for ask in asks if ask.group in ((), group)) if group else _first(asks)
+            if oldest is None and asks:
+                others = ", ".join(sorted({repr(label_text(ask.group)) for ask in asks}))
+                raise InvalidInput(
+                    f"the arm was asked for the group {others}, and its result must be told with that group or with "
+                    f'none, got {label_text(group)!r}; tell a further measurement with ask="none".'
+                )
             return None if oldest is None else oldest.number
         ask = self._asks.get(AskNumber(number))
         if ask is None:
@@ -235,6 +256,11 @@ class Ledger:
         if ask.arm != arm:
             raise InvalidInput(f"ask {number} was of another arm; name the ask that this result belongs to.")
         return ask.number
+
+    def label_of(self, number: AskNumber, told: GroupLabel) -> GroupLabel:
+        """Return the label of the result of an ask: that of the ask, or the one that was told."""
+        asked = self._asks[number].group
+        return check_fixed(f"ask {number}", asked, told) if told else asked
 
     def tell(self, number: AskNumber, result: ResultNumber, *, is_named: bool) -> bool:
         """Take in the result of an ask; return whether the ask belongs to a block.

@@ -1,7 +1,8 @@
 """The events of a learner, their spelling in a log, and the (arm, reward) pairs among them.
 
 A log is a list of tuples: ("start", identity), then ("ask", arms), ("tell", arm, reward), ... with the fields of each
-event in order. Fields at the end that have their default are left out. A vector is written as a tuple.
+event in order. Fields at the end that have their default are left out. A vector is written as a tuple, and the label of
+a group as pairs of factor and level.
 """
 
 import reprlib
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, NamedTuple, Self, final
 
 from surepick.errors import InvalidInput
+from surepick.learning.groups import GroupLabel
 from surepick.types import ArmKey
 
 Entry = tuple[Any, ...]
@@ -19,6 +21,8 @@ class Asked(NamedTuple):
     """Arms were asked for, in this order."""
 
     arms: tuple[ArmKey, ...]
+    group: GroupLabel = ()
+    """Day, bench or plate on which they will be measured, if that was said."""
 
 
 class Told(NamedTuple):
@@ -28,6 +32,8 @@ class Told(NamedTuple):
     reward: float
     ask: int | Literal["none"] | None = None
     """The ask that the result answers, if one was named; "none": it answers none."""
+    group: GroupLabel = ()
+    """Day, bench or plate on which it was measured: as the ask has it, or as it was told."""
 
 
 class Failed(NamedTuple):

@@ -18,6 +18,7 @@ from surepick.core.noise import noise_estimate
 from surepick.errors import InvalidInput, ModelWarning, NoiseWarning, PullFailed, Skipped
 from surepick.learning.assumptions import REPEATS_ADVICE, coarse
 from surepick.learning.events import History
+from surepick.learning.groups import GroupLabel, group_label
 from surepick.learning.learner import Learner, create_learner
 from surepick.learning.model import check_audit
 from surepick.learning.noise_models import looks_binary
@@ -70,7 +71,7 @@ class Progress:
 @takes_options
 def identify(
     arms: Any,
-    pull: Callable[[Any], float],
+    pull: Callable[[Any], float | tuple[float, Any]],
     *,
     algorithm: str | Algorithm = "lazy-track-and-stop",
     candidates: Any = None,
@@ -87,8 +88,8 @@ def identify(
             (`MappedArms`) or on a cluster (`DaskArms`); or a set of vectors (`Sphere`, `Ellipsoid`, `Hypercube`,
             `TopK`).
         pull: measures an arm, given by its row number (by the vector itself where arms are vectors), and returns the
-            reward. It may raise `Skipped` if the measurement was lost, for any reason but its value; the arm is asked
-            for again later.
+            reward, or a pair of the reward and where or when it was measured, such as (0.7, "day 3"). It may raise
+            `Skipped` if the measurement was lost, for any reason but its value; the arm is asked for again later.
         algorithm: its name, see `surepick.algorithms.names()`, or an object such as `surepick.algorithms.Rage()`.
         candidates: what is compared, if not the arms: rows with the same features, never measured.
         audit: check pulls after the verdict, spread over all arms: a number, or "auto" for as many as show a misfit of
@@ -172,15 +173,15 @@ class _Session:
     def __init__(
         self,
         learner: Learner,
-        pull: Callable[[Any], float],
+        pull: Callable[[Any], float | tuple[float, Any]],
         on_pull: Callable[[Progress], object] | None,
         audit: int | Literal["auto"] = 0,
     ) -> None:
         self._learner, self._identity = learner, learner.identity
         """Read now: arms that can no longer be read later must not take the rewards with them."""
         self._pull, self._on_pull, self._audit = pull, on_pull, audit
-        self._untold: tuple[Arm, float] | None = None
-        """A reward on its way to the learner."""
+        self._untold: tuple[Arm, Any] | None = None
+        """An arm, and its reward on the way to the learner, alone or with a group."""
         self._n_pulled = 0
         """Measurements of this call, check pulls apart."""
         self._is_outside = False
@@ -242,7 +243,7 @@ class _Session:
             arm = asked[0]
             self._n_pulled += not is_check
             try:
-                reward = self._measure(arm)
+                reward, group = self._measure(arm)
             except Skipped:
                 self._is_outside = False
                 self._learner.fail(arm)
@@ -255,7 +256,7 @@ class _Session:
                     ) from None
                 continue
             n_skipped = 0
-            self._tell(arm, reward)
+            self._tell(arm, reward, group)
             # At powers of two: the cost of all checks together stays O(d) per pull.
             n_told = len(self._learner.state.results)
             if n_told & (n_told - 1) == 0:
@@ -266,7 +267,7 @@ class _Session:
                 return False
         return True
 
-    def _measure(self, arm: Arm) -> float:
+    def _measure(self, arm: Arm) -> tuple[float, GroupLabel]:
         self._is_outside = True
         try:
             self._untold = arm, self._pull(arm)  # in one step: an interrupt right after it must not lose the reward
@@ -274,7 +275,11 @@ class _Session:
             raise
         except Exception as error:
             raise self._blamed(error, "`pull` must return a number but raised", arm, "for") from error
-        value = self._untold[1]
+        value, group = with_group(self._untold[1])
+        try:
+            label = group_label(group)
+        except InvalidInput as error:
+            raise self._blamed(error, "`pull` must return a group that is a label but raised", arm, "for") from error
         try:
             reward = check_number("reward", value, needed="one finite number", takes_booleans=self._learner.is_binary)
         except InvalidInput as error:
@@ -283,12 +288,12 @@ class _Session:
                 said += '; this looks like pass/fail: use rewards="binary"'
             raise self._failed(said, arm) from error
         self._is_outside = False
-        return reward
+        return reward, label
 
-    def _tell(self, arm: Arm, reward: float) -> None:
-        self._untold = arm, reward
+    def _tell(self, arm: Arm, reward: float, group: GroupLabel = ()) -> None:
+        self._untold = arm, (reward, group)
         try:
-            self._learner.tell(arm, reward)
+            self._learner.tell(arm, reward, group=group or None)
         except Exception as error:
             raise self._blamed(error, f"taking in the reward {reward!r} failed:", arm) from error
         self._untold = None
@@ -328,9 +333,11 @@ class _Session:
         log = self._learner.log
         if not self._is_outside:
             self._learner.replay(log)
-        if self._untold is not None and log[-1] != ("tell", _key(self._untold[0]), self._untold[1]):
-            with suppress(InvalidInput):  # what `pull` returned was no reward
-                self._learner.tell(*self._untold)
+        if self._untold is not None:
+            arm, (value, group) = self._untold[0], with_group(self._untold[1])
+            if log[-1][:3] != ("tell", _key(arm), value):
+                with suppress(InvalidInput):  # what `pull` returned was no reward
+                    self._learner.tell(arm, value, group=group)
 
     def _watch(self, arm: Arm | None = None) -> None:
         """Warn of each assumption that the rewards contradict, once."""
@@ -390,6 +397,11 @@ def contradiction(learner: Learner, *, is_end: bool) -> tuple[type[Warning], str
     if (is_end or learner.estimate.n_pulls >= ENOUGH_TO_DOUBT) and (doubt := seen.noise_doubt):
         return NoiseWarning, f"{doubt} {void}"
     return None
+
+
+def with_group(answer: Any) -> tuple[Any, Any]:
+    """Return what a function measured: the reward, and the group, None if it returned the reward alone."""
+    return answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)
 
 
 def _key(arm: Arm) -> Any:

@@ -27,6 +27,7 @@ from surepick.errors import InvalidInput
 from surepick.learning import events
 from surepick.learning.blocks import Plans
 from surepick.learning.events import Entry, Event, History, check_start, entry_of, event_of, n_earlier
+from surepick.learning.groups import group_label, refuse_relabelling
 from surepick.learning.reader import Reader
 from surepick.learning.result import Result, result_of
 from surepick.learning.settlement import Setting, Settlement
@@ -178,19 +179,27 @@ class Learner:
 
     # ---- events
 
-    def next_arms(self, n: int = 1) -> list[Any]:
+    def next_arms(self, n: int = 1, *, group: Any = None) -> list[Any]:
         """Return the next n arms to pull, in order: row numbers, or vectors (d,) of a set of vectors.
 
         A `budget` may end the list early; once the budget is spent, the list is empty. Asks beyond the block open the
         next block, planned from the results so far: many workers need not wait.
+
+        Args:
+            n: number of arms.
+            group: where and when they will be measured, a text such as "day 3" or {"day": 3, "bench": "B"}. Their
+                results then have this label. An arm whose ask failed is asked for again with the new label.
         """
-        return [self.measured_arms.arm_of(arm) for _, arm in self.state.ask(_batch_size(n))]
+        label = () if group is None else group_label(group)
+        return [self.measured_arms.arm_of(arm) for _, arm in self.state.ask(_batch_size(n), group=label)]
 
-    def next_asks(self, n: int = 1) -> list[Ask]:
+    def next_asks(self, n: int = 1, *, group: Any = None) -> list[Ask]:
         """Return the next n arms as `next_arms` does, each with the number that `tell` and `fail` accept."""
-        return [Ask(number, self.measured_arms.arm_of(arm)) for number, arm in self.state.ask(_batch_size(n))]
+        label = () if group is None else group_label(group)
+        asks = self.state.ask(_batch_size(n), group=label)
+        return [Ask(number, self.measured_arms.arm_of(arm), label) for number, arm in asks]
 
-    def tell(self, arm: Arm, reward: float, *, ask: int | Literal["none"] | None = None) -> None:
+    def tell(self, arm: Arm, reward: float, *, ask: int | Literal["none"] | None = None, group: Any = None) -> None:
         """Take in a result, asked for or not.
 
         Args:
@@ -199,10 +208,13 @@ class Learner:
             ask: number of the ask that the result answers; "none" if it answers no ask. Default: the oldest ask of the
                 arm without a result. The default is valid if the order in which asks of one arm are answered does not
                 depend on the values: with one worker, or if small values take as long to measure as large ones.
+            group: where and when it was measured, a text such as "day 3" or {"day": 3, "bench": "B"}. An ask that was
+                made with a label keeps it; another one is refused. A label never depends on the value.
         """
+        label = () if group is None else group_label(group)
         number = self.measured_arms.number_of(arm)
         reward = self.noise_model.checked("reward", reward, number)
-        self.state.tell(number, reward, ask, self.state.answered_by(number, ask))
+        self.state.tell(number, reward, ask, self.state.answered_by(number, ask, label), label)
 
     def fail(self, arm: Arm, *, ask: int | None = None) -> None:
         """Give up a pending ask of an arm, the oldest unless you name its number; the learner asks for it again.
@@ -232,11 +244,13 @@ class Learner:
         """
         self.state.change(events.Voided(n, reason))
 
-    def correct(self, n: int, value: float, *, reason: str = "") -> None:
+    def correct(self, n: int, value: float, *, reason: str = "", group: None = None) -> None:
         """Replace the value of a result, under the condition of `void`; the last correction counts.
 
-        The wrong value may have any cause: it has only steered which arms were measured next.
+        The wrong value may have any cause: it has only steered which arms were measured next. A label stays as it is:
+        `group` is refused.
         """
+        refuse_relabelling(group)
         self.state.change(events.Corrected(n, value, reason))
 
     def restore(self, n: int, *, reason: str = "") -> None:
@@ -281,16 +295,16 @@ class Learner:
     def _follow(self, event: Event, place: int) -> None:
         """Apply an event of a log."""
         match event:
-            case events.Asked(arms):
-                asked = self.next_arms(len(arms))
+            case events.Asked(arms, group):
+                asked = self.next_arms(len(arms), group=group)
                 if self.state.log[-1] != entry_of(event):
                     raise InvalidInput(
                         f"event {place} of `log` asked for {reprlib.repr(arms)} where this learner asks for "
                         f"{reprlib.repr(asked)}; the log was changed before that event, or written by another version. "
                         "Replay the log as it was, and change results by `correct` and `void`."
                     )
-            case events.Told(arm, reward, ask):
-                self.tell(arm, reward, ask=ask)
+            case events.Told(arm, reward, ask, group):
+                self.tell(arm, reward, ask=ask, group=group)
             case events.Failed(arm, ask):
                 self.fail(arm, ask=ask)
             case events.Audited(n):

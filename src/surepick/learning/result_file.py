@@ -19,6 +19,7 @@ from surepick._files import replacing
 from surepick.errors import InvalidInput
 from surepick.learning.estimates import Estimates
 from surepick.learning.events import Entry, History
+from surepick.learning.groups import GroupEffect, group_label
 from surepick.learning.outlook import Ahead, Outlook
 from surepick.types import Array
 
@@ -32,7 +33,7 @@ READABLE = (3, 4, FORMAT_VERSION)
 NEWER = frozenset(
     {"m", "cost", "p_value", "survivors", "feature_names", "theta_margin", "path", "planned", "earlier"}
     | {"coarseness", "repeated", "noise_doubt", "n_residuals", "remaining_low", "remaining_high", "hardest", "outlook"}
-    | {"likely_lead", "far_share"}
+    | {"likely_lead", "far_share", "groups"}
 )
 _NAMES = {"threshold": "target", "remaining": "expected_remaining", "rule": "stopping"}
 """Names in the file of fields that have another name in a snapshot."""
@@ -102,8 +103,9 @@ def _checksum(text: str) -> str:
 def written(result: "Result") -> dict[str, Any]:
     """Return a result as JSON can hold it."""
     values = {_NAMES.get(name, name): _plain(getattr(result, name)) for name in _saved(type(result))}
-    if not values["far_share"]:
-        del values["far_share"]  # nearly always, and its default
+    for name in ("far_share", "groups"):
+        if not values[name]:
+            del values[name]  # nearly always, and its default
     values |= {name: _plain(sorted(getattr(result, name).items())) for name in ("counts", "planned")}
     worked_out = {"misfit_margin": _plain(result.misfit_margin), "outlook": _plain(result.outlook)}
     return values | worked_out | {"log": _plain(result.history.log)}
@@ -161,8 +163,10 @@ def _read_event(event: Sequence[Any]) -> Entry:
     match event:
         case ["start" | "audit", _]:
             rest: tuple[Any, ...] = (event[1],)
-        case ["ask", list(arms)]:
-            rest = (tuple(_read_arm(arm) for arm in arms),)
+        case ["ask", list(arms), *group]:
+            rest = (tuple(_read_arm(arm) for arm in arms), *map(group_label, group))
+        case ["tell", arm, reward, ask, list(group)]:
+            rest = _read_arm(arm), float(reward), ask if ask in (None, "none") else int(ask), group_label(group)
         case ["tell", arm, reward, *ask]:
             rest = _read_arm(arm), float(reward), *(one if one == "none" else int(one) for one in ask)
         case ["fail", arm, *ask]:
@@ -202,6 +206,12 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "counts": lambda counts: {_read_arm(arm): int(pulls) for arm, pulls in counts},
     "planned": lambda shares: {_read_arm(arm): float(share) for arm, share in shares},
     "path": lambda looks: tuple((int(n), float(evidence), float(threshold)) for n, evidence, threshold in looks),
+    "groups": lambda effects: tuple(
+        GroupEffect(
+            group_label(one["label"]), int(one["n"]), float(one["offset"]), float(one["half_width"]), one["note"]
+        )
+        for one in effects
+    ),
     "survivors": lambda rows: np.array(rows, dtype=np.int64),
     "given_noise_std": lambda given: _floats(given) if isinstance(given, list) else given,
     **dict.fromkeys(("noise_interval", "reward_range", "likely_lead"), _pair),

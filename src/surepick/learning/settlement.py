@@ -23,6 +23,7 @@ from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import one_blas_thread
 from surepick.core.noise import noise_estimate
 from surepick.learning.blocks import PlannedBlock
+from surepick.learning.groups import GroupLabel
 from surepick.learning.model import Model, Pulls
 from surepick.learning.noise_models import NoiseModel
 from surepick.sampling.base import SamplerContext
@@ -54,6 +55,8 @@ class ToldResult(NamedTuple):
     """Blocks that it completes, and whose turn it is."""
     n_places: float
     """How many places `Settlement.prefix` has at that moment, if a block is completed."""
+    group: GroupLabel = ()
+    """Day, bench or plate on which it was measured; empty: unknown."""
 
 
 @final

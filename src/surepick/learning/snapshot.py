@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, Protocol, final
 
 from surepick.arms.views import Task
+from surepick.learning.groups import GroupEffect, GroupLabel
 from surepick.learning.model import ModelCheck
 from surepick.learning.outlook import Outlook
 from surepick.sampling.base import Sampler
@@ -64,6 +65,8 @@ class Ask:
     number: int
     """Names the ask in `tell` and `fail`. An ask that failed keeps its number when it is made again."""
     arm: Arm
+    group: GroupLabel = ()
+    """Where and when it will be measured, if that was said: pairs of factor and level."""
 
 
 class NearTie(NamedTuple):
@@ -132,6 +135,8 @@ class Snapshot:
     arm_set: str = ""
     exact: bool = True
     path: tuple[tuple[int, float, float], ...] = field(repr=False, default=())
+    groups: tuple[GroupEffect, ...] = field(repr=False, default=())
+    """How far days, benches or plates stand apart, if measurements have labels: estimates that decide nothing."""
     rival: Any = None
     """The runner-up: second by estimate, before the verdict among those not excluded. None if there is none, or
     candidates cannot be listed."""

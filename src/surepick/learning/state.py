@@ -21,6 +21,7 @@ from surepick.core.linalg import one_blas_thread
 from surepick.errors import InvalidInput
 from surepick.learning.blocks import Followed, Ledger, Plan, PlannedBlock, Plans
 from surepick.learning.events import Audited, Corrected, Correction, Entry, Failed, Restored, entry_of
+from surepick.learning.groups import GroupLabel
 from surepick.learning.model import check_arms, check_audit
 from surepick.learning.settlement import Setting, Settlement, ToldResult
 from surepick.stopping.base import RuleState, Start
@@ -46,6 +47,8 @@ class LearnerState:
         self.checks: deque[int] = deque()
         """Arms of check pulls, not yet asked for."""
         self.results: list[ToldResult] = []
+        self.labels: dict[ResultNumber, GroupLabel] = {}
+        """Labels of the results that have one: day, bench or plate."""
         self.values: list[float | None] = []
         """Value of each result in units of its noise; None: void. A correction makes a new list."""
         self.first_plan: int | None = None
@@ -81,13 +84,14 @@ class LearnerState:
         self.start, self._unseen, self._prepared = start, [], None
         self._settlement = Settlement(self._setting, self, self.values)
 
-    def answered_by(self, arm: int, ask: int | Literal["none"] | None) -> AskNumber | None:
+    def answered_by(self, arm: int, ask: int | Literal["none"] | None, group: GroupLabel = ()) -> AskNumber | None:
         """Return the number of the ask that a result answers; None if the result is unsolicited.
 
         Raises:
-            InvalidInput: there is no such ask, or the rule cannot use an unsolicited result now.
+            InvalidInput: there is no such ask, or none with this label, or the rule cannot use an unsolicited result
+                now.
         """
-        answered, rule = self.ledger.find(arm, ask), self._setting.rule
+        answered, rule = self.ledger.find(arm, ask, group), self._setting.rule
         if answered is not None:
             return answered
         if rule.is_fixed_design and not self._arms.is_enumerable:
@@ -115,7 +119,14 @@ class LearnerState:
                 f'and none is left out, begin with earlier="evidence"{other}.'
             )
 
-    def tell(self, arm: int, value: float, ask: int | Literal["none"] | None, answered: AskNumber | None) -> None:
+    def tell(
+        self,
+        arm: int,
+        value: float,
+        ask: int | Literal["none"] | None,
+        answered: AskNumber | None,
+        group: GroupLabel = (),
+    ) -> None:
         """Take in a result.
 
         Args:
@@ -123,9 +134,16 @@ class LearnerState:
             value: the reward.
             ask: as it was named, for the log.
             answered: the ask that is answered, if any.
+            group: label told with it; an ask with a label has its own.
         """
-        self.log.append(("tell", self._arms.key_of(arm), value, *(() if ask is None else (ask,))))
         ledger, n = self.ledger, ResultNumber(len(self.results))
+        if answered is not None and ledger.has_labels:
+            group = ledger.label_of(answered, group)
+        if group:
+            self.log.append(("tell", self._arms.key_of(arm), value, ask, group))
+            self.labels[n] = group
+        else:
+            self.log.append(("tell", self._arms.key_of(arm), value, *(() if ask is None else (ask,))))
         if answered is None:
             place, has_block = self._place(ledger.n_asked), False
             self._asks_before.append(ledger.n_asked)
@@ -140,7 +158,7 @@ class LearnerState:
             closes, n_places = tuple(ledger.settled()), self.n_places()
         if closes or self._judges_pulls:
             self._n_judged = n + 1
-        told = place, arm, answered is not None, has_block, ledger.n_opened, ledger.is_settled, closes, n_places
+        told = place, arm, answered is not None, has_block, ledger.n_opened, ledger.is_settled, closes, n_places, group
         self.results.append(ToldResult._make(told))
         self.values.append(self._setting.noise.scaled(arm, value))
         if self._is_eager:
@@ -155,10 +173,11 @@ class LearnerState:
             raise InvalidInput(f"arm {key} has no pending ask{named} that could fail; pending are {pending}.")
         self.log.append(entry_of(Failed(key, ask)))
 
-    def ask(self, n: int, arms: Sequence[int] = ()) -> list[tuple[AskNumber, int]]:
+    def ask(self, n: int, arms: Sequence[int] = (), group: GroupLabel = ()) -> list[tuple[AskNumber, int]]:
         """Make the next n asks, fewer if a budget ends; return their numbers and arms.
 
-        Asks of a block have the arms of its plan. `arms` are followed where asks belong to no block.
+        Asks of a block have the arms of its plan. `arms` are followed where asks belong to no block. `group` is the
+        label of all of them.
         """
         asks: list[tuple[AskNumber, int]] = []
         ledger = self.ledger
@@ -169,11 +188,12 @@ class LearnerState:
                 if self.is_spent and not self.checks:
                     break
             n_before = ledger.n_asked
-            asks.append(ledger.ask(partial(self._draw_known, arms[len(asks)]) if arms else self._draw))
+            asks.append(ledger.ask(partial(self._draw_known, arms[len(asks)]) if arms else self._draw, group))
             if self._has_budget and ledger.n_asked > n_before:
                 self.plans.spend(asks[-1][1])
         if asks:
-            self.log.append(("ask", tuple([self._arms.key_of(arm) for _, arm in asks])))
+            keys = tuple([self._arms.key_of(arm) for _, arm in asks])
+            self.log.append(("ask", keys, group) if group else ("ask", keys))
         return asks
 
     def _draw(self) -> int:

@@ -18,6 +18,7 @@ from surepick.arms.base import recipe_of
 from surepick.errors import InvalidInput
 from surepick.learning.assumptions import assumptions
 from surepick.learning.explain import label_of, unmeasured, verdict
+from surepick.learning.groups import label_text
 from surepick.learning.progress import confidence, sentences, wide_words
 from surepick.reporting import charts, figures
 from surepick.reporting.html import Cell, Table, check_ready, template
@@ -337,7 +338,7 @@ def _tables(result: "Result", unit: str) -> list[Table]:
     listed = [_ranking(result, result.compared, unit)]
     if result.candidates is not None:
         listed.append(_ranking(result, result.arms, unit))
-    return [*listed, coefficients(result), resting_on(result)]
+    return [*listed, coefficients(result), groups_of(result, unit), resting_on(result)]
 
 
 def _in(unit: str) -> str:
@@ -521,6 +522,19 @@ def coefficients(result: "Result") -> Table:
     if not np.isfinite(margins).any():
         table = table._replace(headers=table.headers[:2], rows=[row[:2] for row in table.rows])
     return table._replace(note="What one unit more of a feature adds to the mean reward, the others unchanged.")
+
+
+def groups_of(result: "Result", unit: str = "") -> Table:
+    """Return the table of days, benches or plates: how much higher each reads, by estimate."""
+    rows = []
+    for one in result.groups:
+        places = places_of(one.offset, one.half_width)
+        offset = fixed(one.offset, places) if math.isfinite(one.offset) else NOTHING
+        likely = between(one.offset - one.half_width, one.offset + one.half_width, places) or NOTHING
+        rows.append([Cell(label_text(one.label), one.note), Cell(f"{one.n:,}"), Cell(offset), Cell(likely)])
+    table = Table("Groups", ["Group", "Pulls", f"Reads higher by{_in(unit)}", "Likely"], 1, rows)
+    note = "Estimates, no guarantee: how much higher a group reads than the mean of all groups of its kind."
+    return _fitting(table._replace(note=note), "the log has all")
 
 
 def resting_on(result: "Result") -> Table:

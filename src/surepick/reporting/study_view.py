@@ -16,6 +16,7 @@ from surepick._texts import about, between, counted, fixed, joined, percent, rou
 from surepick.errors import SurepickError
 from surepick.learning.assumptions import assumptions
 from surepick.learning.explain import unmeasured, verdict
+from surepick.learning.groups import label_text
 from surepick.learning.progress import WIDE, confidence, facts, sentences
 from surepick.reporting import charts, result_page
 from surepick.reporting.html import Table
@@ -92,6 +93,8 @@ class AskCard(NamedTuple):
     worker: str
     since: str
     until: str
+    group: str
+    """Where and when to measure it; "": not said."""
 
 
 class Entry(NamedTuple):
@@ -106,6 +109,8 @@ class Entry(NamedTuple):
     remark: str
     """Whether the measurement is void or corrected, and why."""
     is_void: bool
+    group: str
+    """Where and when it was measured; "": not said."""
 
 
 class EventLine(NamedTuple):
@@ -193,10 +198,13 @@ class StudyView:
     """By the macro that draws each: evidence_line, scatter, bars."""
     model: Model | None
     coefficients: Table
+    groups: Table
     assumptions: Table
     asks: list[AskCard]
     n_asks: int
     can_ask: bool
+    has_labels: bool
+    """Whether some measurement or open ask has a label of its group."""
     is_spent: bool
     is_decided: bool
     latest: list[Entry]
@@ -212,6 +220,7 @@ def view_of(study: "Study", *, n_arms: int = N_SHOWN) -> StudyView:
         status, can_ask, n_open, n_measurements = now.status, state.can_ask, len(state.open), len(state.measurements)
         asks = [_card(state, one) for one in study.pending[:MOST_ASKS]]
         latest, numbers = entries_of(state, n_measurements, N_LATEST), _numbers(state, result)
+        has_labels = bool(state.learner.state.labels) or any(one.group for one in state.open.values())
         details = _after_withdrawal(state) if status.state == "withdrawn" else [waiting_words(state)]
     # Estimates may take a second, and writers need not wait for them.
     if status.stopped and not result.stopped:
@@ -235,10 +244,12 @@ def view_of(study: "Study", *, n_arms: int = N_SHOWN) -> StudyView:
         figures={figure.kind: figure for figure in result_page.figures_of(result)},
         model=_model(result, can_audit=status.state == "stopped" and not can_ask and not n_open),
         coefficients=result_page.coefficients(result),
+        groups=result_page.groups_of(result),
         assumptions=result_page.resting_on(result),
         asks=asks,
         n_asks=n_open,
         can_ask=can_ask,
+        has_labels=has_labels,
         is_spent=status.state == "spent",
         is_decided=status.stopped,
         latest=latest,
@@ -409,7 +420,10 @@ def _model(result: "Result", *, can_audit: bool) -> Model | None:
 
 def _card(state: State, one: "StudyAsk") -> AskCard:
     asked = state.attempts[one.id]
-    return AskCard(one.id, one.name, recipe_cells(one.recipe), one.reason, asked.by, when(asked.at), when(asked.until))
+    times = when(asked.at), when(asked.until)
+    return AskCard(
+        one.id, one.name, recipe_cells(one.recipe), one.reason, asked.by, *times, group=label_text(asked.group)
+    )
 
 
 def entries_of(state: State, last: int, n: int) -> list[Entry]:
@@ -424,6 +438,7 @@ def entries_of(state: State, last: int, n: int) -> list[Entry]:
             when(one.at),
             remark_of(one),
             one.is_void,
+            label_text(one.group),
         )
         for one in reversed(state.measurements[max(last - n, 0) : last])
     ]
@@ -459,6 +474,7 @@ def _said(state: State, event: Mapping[str, Any]) -> str:
     parts += [f"{word} {event[word]}" for word in ("measurement", "ask") if event.get(word) is not None]
     if not shown and value:
         parts[0] += value
+    parts += [label_text(tuple(event["group"].items()))] if "group" in event else []
     parts += [f"asks {', '.join(map(str, event['asks']))}"] if event["kind"] == "expired" else []
     return "; ".join(filter(None, [", ".join(parts), event.get("reason", "")]))
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from surepick._texts import counted
 from surepick.errors import InvalidInput
+from surepick.learning.groups import GroupLabel, group_label, label_text
 
 if TYPE_CHECKING:
     from surepick.study.state import Measurement, State
@@ -72,8 +73,9 @@ def told_words(state: "State", told: "Sequence[Measurement]", n_before: int) -> 
             answers = f"further to ask {one.ask}"
         if not state.roster.is_present(one.arm):
             answers = "of an arm that is retired: kept, without weight"
+        label = f", {label_text(one.group)}" if one.group else ""
         before = ", was told before: nothing changed" if one.id <= n_before else ""
-        yield f"{state.roster.label(one.arm)} = {one.told:.12g} (measurement {one.id}, {answers}{before})."
+        yield f"{state.roster.label(one.arm)} = {one.told:.12g} (measurement {one.id}{label}, {answers}{before})."
 
 
 def failed_words(state: "State", ask: int, *, was_open: bool) -> str:
@@ -149,3 +151,11 @@ def typed_number(text: str, name: str = "a measured value") -> float:
     raise InvalidInput(
         f"{name} must be a number, got {repr(text) if text else 'nothing'}; write decimals as 0.53 or 0,53."
     )
+
+
+def typed_group(text: str) -> GroupLabel:
+    """Return the label that a person typed: "day 3", or "day=3, bench=B"; none for an empty text."""
+    if "=" not in text:
+        return group_label(text.strip() or None)
+    pairs = [part.partition("=") for part in text.split(",")]
+    return group_label([(factor, level) for factor, _, level in pairs])

@@ -164,7 +164,8 @@ async def create(body: schemas.NewStudy, who: Admin, request: Request) -> Respon
     _check_options(body.options, *schemas.NewStudy.model_fields, "storage", "author")
     given = [one and one.model_dump() for one in (body.arms, body.candidates)]
     arms, candidates = await run_in_threadpool(lambda: [one and arms_of(one) for one in given])
-    named: Any = {"lease": body.lease, "author": body.worker or who.author, "load_if_exists": body.load_if_exists}
+    named: Any = {name: getattr(body, name) for name in ("lease", "load_if_exists", "group_by")}
+    named["author"] = body.worker or who.author
     await create_new(request, who, body.name, arms=arms, candidates=candidates, **named, **body.options)
     made = await StudyAccess(name=body.name, who=who, studies=request.app.state.studies).record()
     made.status_code, made.headers["Location"] = 201, f"studies/{quote(body.name, safe='')}"
@@ -224,7 +225,8 @@ async def delete(name: str, who: Admin, request: Request) -> Response:
 async def ask(study: ToTell, body: schemas.AskFor) -> Response:
     """Ask what to measure next. A worker that asks again gets its open asks back first."""
     worker = body.worker or study.who.label or None  # callers without any name are not one worker
-    asked = await study.write(lambda one: one.ask(body.n, worker=worker, lease=body.lease), last=True)
+    how: Any = {"lease": body.lease, "group": body.group}
+    asked = await study.write(lambda one: one.ask(body.n, worker=worker, **how), last=True)
     return answer({"asks": list(map(ask_record, asked))})
 
 
@@ -245,7 +247,7 @@ async def tell(study: ToTell, ask_id: Number, body: schemas.ResultOfAsk, key: Ke
     if (body.value is None) is (body.values is None):
         raise InvalidInput("a result needs `value` or `values`, got " + ("neither." if body.value is None else "both."))
     value: Any = body.value if body.values is None else body.values
-    named: Any = {"worker": body.worker or study.who.author, "key": key, "warn": False}
+    named: Any = {"worker": body.worker or study.who.author, "key": key, "warn": False, "group": body.group}
     return answer(await study.write(partial(_told, lambda one: one.tell(ask_id, value, **named))))
 
 
@@ -277,14 +279,17 @@ async def fail(study: ToTell, ask_id: Number, body: schemas.Failure) -> Response
 @_route("POST", f"{STUDY}/measurements", schemas.Told)
 async def tell_results(study: ToTell, body: schemas.Results, key: Key = None) -> Response:
     """Tell results by their arms: one, or a list of earlier results."""
-    pairs = [(one.arm, one.value) for one in body.results]
+    pairs = [(one.arm, one.value, one.group) for one in body.results]
     named: Any = {"worker": body.worker or study.who.author, "key": key}
     if body.earlier or (body.earlier is None and len(pairs) > 1):
         return answer(await study.write(partial(_told, lambda one: one.tell_earlier(pairs, **named))))
-    arm, values = pairs[0][0], [value for _, value in pairs]
-    if any(other != arm for other, _ in pairs):
-        raise InvalidInput("a list of results of several arms is one of earlier results; tell others arm by arm.")
-    return answer(await study.write(partial(_told, lambda one: one.tell(arm=arm, value=values, **named, warn=False))))
+    (arm, _, group), values = pairs[0], [value for _, value, _ in pairs]
+    if any((one.arm, one.group) != (arm, group) for one in body.results):
+        raise InvalidInput(
+            "a list of results of several arms or groups is one of earlier results; tell others one by one."
+        )
+    named |= {"arm": arm, "value": values, "group": group, "warn": False}
+    return answer(await study.write(partial(_told, lambda one: one.tell(**named))))
 
 
 @_route("GET", f"{STUDY}/measurements", schemas.MeasurementPage)

@@ -13,9 +13,10 @@ from surepick._version import __version__
 from surepick.errors import CorruptLog, SurepickError
 from surepick.learning.explain import verdict
 from surepick.learning.progress import left_to_do, state_line
+from surepick.reporting.study_words import typed_group
 from surepick.study.admin import load_study
 from surepick.study.study import Study
-from surepick.study.views import OF_OUTLOOK, OF_PLAN
+from surepick.study.views import OF_OUTLOOK, OF_PLAN, ask_record
 
 INSTRUCTIONS = """A study finds the best of many options (arms) from noisy, costly measurements, with a guarantee.
 Repeat: `ask` for what to measure, have it measured, `tell` the value, until the state is "stopped". Then `best` is the
@@ -23,6 +24,7 @@ answer, and `certificate` says what is proved and what it assumes. Tell every va
 value that is made up or left out makes the proof worthless. If a measurement gave no value, `fail` its ask."""
 WRITES, READS = ("ask", "tell", "fail"), ("status", "best", "plan", "certificate")
 OF_STATUS = ("name", "state", "best_name", "n_pulls", "n_pending", "guarantee", "model_check", "delta", "n_arms")
+OF_ASK = ("recipe", "reason", "group")
 OF_CERTIFICATE = ("claim", "guarantee", "best_names", "n_pulls", "assumptions", "conditions", "limits", "digest")
 
 Json = dict[str, Any]
@@ -31,6 +33,7 @@ Worker = Annotated[str, "Who measures. A worker that asks again gets its open as
 AskNumber = Annotated[int, "Number of the ask."]
 Count = Annotated[int, "How many measurements."]
 Value = Annotated[float, "The measured value."]
+Group = Annotated[str, 'Where and when it is measured, if that may matter: "day 3", or "day=3, bench=B".']
 
 
 def create_mcp(storage: str, study: str | None = None) -> FastMCP:
@@ -74,14 +77,19 @@ class _Tools:
 
         return called
 
-    def ask(self, n: Count = 1, worker: Worker = "agent", study: Name = None) -> list[Json]:
+    def ask(self, n: Count = 1, worker: Worker = "agent", study: Name = None, group: Group = "") -> list[Json]:
         """Ask what to measure next: arms, with recipe and reason. An empty list: nothing is to be measured now."""
-        asks = self._opened(study).ask(n, worker=worker)
-        return [{"ask": one.id, "arm": one.name, "recipe": one.recipe, "reason": one.reason} for one in asks]
+        asks = self._opened(study).ask(n, worker=worker, group=typed_group(group))
+        records = map(ask_record, asks)
+        return [
+            {"ask": one["id"], "arm": one["name"], **{key: one[key] for key in OF_ASK if key in one}} for one in records
+        ]
 
-    def tell(self, ask: AskNumber, value: Value, worker: Worker = "agent", study: Name = None) -> Json:
+    def tell(
+        self, ask: AskNumber, value: Value, worker: Worker = "agent", study: Name = None, group: Group = ""
+    ) -> Json:
         """Tell the measured value of an ask. Remarks question a value that looks mistyped; it is kept all the same."""
-        told = self._opened(study).tell(ask, value, worker=worker, warn=False)
+        told = self._opened(study).tell(ask, value, worker=worker, group=typed_group(group), warn=False)
         return {"measurement": told[0].id, "remarks": told.remarks, **self.status(study)}
 
     def fail(self, ask: AskNumber, reason: str, worker: Worker = "agent", study: Name = None) -> Json:

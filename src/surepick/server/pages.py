@@ -17,9 +17,10 @@ from starlette.responses import HTMLResponse, RedirectResponse
 
 from surepick._version import __version__
 from surepick.errors import InvalidInput, SurepickError
+from surepick.learning.groups import GroupLabel
 from surepick.reporting import study_view
 from surepick.reporting.html import template as layout
-from surepick.reporting.study_words import MISTYPED, done_words, typed_number
+from surepick.reporting.study_words import MISTYPED, done_words, typed_group, typed_number
 from surepick.server.api import FILE_TYPES, STUDY, Reader, StudyAccess, ToRead, ToTell
 from surepick.server.studies import OpenStudies
 from surepick.server.tokens import A_YEAR, COOKIE, Identity, check_role, cookie_options
@@ -36,6 +37,7 @@ LONGEST = 1_000
 """Letters of a field."""
 Text = Annotated[str, Query(max_length=LONGEST)]
 Number = Annotated[int | None, Query(ge=0, lt=2**53)]
+Id = Annotated[int | None, Query(alias="id", ge=0, lt=2**53)]
 
 
 # ---- pages
@@ -146,13 +148,16 @@ class Visit(NamedTuple):
     did: str = ""
     id: int | None = None
     problem: str = ""
+    group: str = ""
+    """The label that was typed last."""
     typed: Mapping[str, str] = MappingProxyType({})
     """The fields of a form."""
 
     @property
     def query(self) -> str:
         """The same view again, for links and forms."""
-        return urlencode({name: value for name, value in (("worker", self.worker), ("arms", self.arms)) if value})
+        known = {"worker": self.worker, "arms": self.arms, "group": self.group}
+        return urlencode({name: value for name, value in known.items() if value})
 
     def number(self, name: str) -> int:
         """Return a whole number that was typed."""
@@ -167,14 +172,21 @@ class Visit(NamedTuple):
         return [typed_number(text) for text in self.typed.get("value", "").replace(";", " ").split()]
 
     @property
+    def label(self) -> GroupLabel:
+        """The label that was typed into this form."""
+        return typed_group(self.typed.get("group", ""))
+
+    @property
     def change(self) -> dict[str, str]:
         """Reason and worker of a change."""
         return {"reason": self.typed.get("reason", "").strip(), "worker": self.worker}
 
 
-async def _visit(study: ToRead, worker: Text = "", arms: Text = "", did: Text = "", id: Number = None) -> Visit:  # noqa: A002 (as in the address)
+async def _visit(
+    study: ToRead, worker: Text = "", arms: Text = "", did: Text = "", number: Id = None, group: Text = ""
+) -> Visit:
     """Return what the address of a page says."""
-    return Visit(_named(worker, study.who), arms, did, id)
+    return Visit(_named(worker, study.who), arms, did, number, group=group)
 
 
 def _named(worker: str, who: Identity) -> str:
@@ -228,13 +240,14 @@ async def log_page(
 
 
 def _ask(study: Study, visit: Visit) -> int:
-    return len(study.ask(visit.number("n"), worker=visit.worker))
+    return len(study.ask(visit.number("n"), worker=visit.worker, group=visit.label))
 
 
 def _tell(study: Study, visit: Visit) -> int:
     arm, key = visit.typed.get("arm", "").strip() or None, visit.typed.get("key") or None
     ask = visit.number("ask") if arm is None else None
-    return study.tell(ask, visit.values, arm=arm, worker=visit.worker, key=key, warn=False)[0].id
+    named: Any = {"worker": visit.worker, "key": key, "group": visit.label, "warn": False}
+    return study.tell(ask, visit.values, arm=arm, **named)[0].id
 
 
 def _fail(study: Study, visit: Visit) -> int:
@@ -272,7 +285,8 @@ ACTIONS = OF_ASKS | dict.fromkeys(("void", "correct", "restore"), _change) | OF_
 async def act(request: Request, study: ToTell) -> Response:
     """Do what a form asks for, and show the page again."""
     fields, who = await _fields(request), study.who
-    visit = Visit(_named(fields.get("worker", ""), who), fields.get("arms", ""), typed=fields)
+    group = fields.get("group", fields.get("last_group", ""))
+    visit = Visit(_named(fields.get("worker", ""), who), fields.get("arms", ""), group=group, typed=fields)
     if (action := fields.get("action", "")) not in ACTIONS:
         raise InvalidInput("the form says no action; open the page again.")
     check_role(who, Role.ADMIN if action in OF_ADMINS else Role.TELL)

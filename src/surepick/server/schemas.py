@@ -34,6 +34,12 @@ Lease = Annotated[
 ]
 
 
+Group = Annotated[
+    Line | dict[Line, Line | Whole | Finite] | None,
+    Field(description='Where and when it is measured: "day 3", or factors with their levels.'),
+]
+
+
 class Body(BaseModel):
     """A body; unknown fields are refused, and a text is no number."""
 
@@ -104,6 +110,7 @@ class NewStudy(Request):
     candidates: Table | None = None
     options: Options = {}
     lease: Lease = "1d"
+    group_by: Literal["worker"] | None = None
     load_if_exists: bool = Field(default=False, description="Go on with a study of equal arms and options.")
 
 
@@ -112,6 +119,7 @@ class AskFor(Request):
 
     n: Count = 1
     lease: Lease = OWN_LEASE
+    group: Group = None
 
 
 class ResultOfAsk(Request):
@@ -119,6 +127,7 @@ class ResultOfAsk(Request):
 
     value: Finite | bool | None = None
     values: Annotated[list[Finite | bool], Field(min_length=1, max_length=MOST_ROWS)] | None = None
+    group: Group = None
 
 
 class Failure(Request):
@@ -132,6 +141,7 @@ class ArmValue(Body):
 
     arm: Arm
     value: Finite | bool
+    group: Group = None
 
 
 class Results(Request):
@@ -168,9 +178,9 @@ class Reopening(Request):
 
 
 def _answer(title: str, doc: str, /, **fields: Any) -> Any:
-    """Return the schema of an answer; later versions may add fields."""
-    required: Any = {field: (kind, ...) for field, kind in fields.items()}
-    return create_model(title, __doc__=doc, **required)
+    """Return the schema of an answer; later versions may add fields. A kind with a default is (kind, default)."""
+    known: Any = {field: kind if isinstance(kind, tuple) else (kind, ...) for field, kind in fields.items()}
+    return create_model(title, __doc__=doc, **known)
 
 
 def _list(kind: Any) -> Any:
@@ -180,7 +190,12 @@ def _list(kind: Any) -> Any:
 _of_status: Any = {name: float | None if kind is float else kind for name, kind in Status.__annotations__.items()}
 _of_status.pop("find_outlook")
 _of_status |= {**dict.fromkeys(OF_OUTLOOK, float | None), "in_question": list[str]}
-_of_measurement = {**dict.fromkeys(OF_MEASUREMENT, Any), "id": int, "value": float | None}
+_of_measurement: Any = {
+    **dict.fromkeys(OF_MEASUREMENT, Any),
+    "id": int,
+    "value": float | None,
+    "group": (dict[str, str], {}),
+}
 
 # `next`: the value of `after` for the next page; null: this is the last one.
 Problem = _answer("Problem", "An error (RFC 9457).", type=str, title=str, status=int, detail=str)

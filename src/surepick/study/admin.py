@@ -6,7 +6,7 @@ import reprlib
 import secrets
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 from surepick._texts import check_line, shown
 from surepick._version import __version__
@@ -16,6 +16,7 @@ from surepick.arms.finite import as_arms
 from surepick.arms.registry import Written, read_arms, write_arms
 from surepick.core.design.solve import as_candidates
 from surepick.errors import InvalidInput, StudyExists
+from surepick.learning.groups import WORKER
 from surepick.learning.noise_models import NoiseModel, spelled
 from surepick.learning.spec import DEFAULTS, TaskOptions, takes_options
 from surepick.study import events
@@ -37,7 +38,7 @@ Address = str | Path | Storage
 
 @no_fork()  # a module that is being imported is locked
 @takes_options
-def create_study(
+def create_study(  # noqa: PLR0913 (every argument is an option of its own)
     name: str,
     *,
     arms: Any,
@@ -47,6 +48,7 @@ def create_study(
     lease: str | float | timedelta | None = DEFAULT_LEASE,
     author: str | None = None,
     load_if_exists: bool = False,
+    group_by: Literal["worker"] | None = None,
     **options: Unpack[TaskOptions],
 ) -> Study:
     """Begin a study: an experiment that is kept, event by event, in a database.
@@ -61,6 +63,7 @@ def create_study(
         lease: how long an ask is kept for who asked: "30m", "2h", "3d", seconds, or None for ever.
         author: who is said to have done what is done through this object; default: the user of this machine.
         load_if_exists: whether to go on with a study of that name, if it has the same arms and options.
+        group_by: "worker" makes the worker who tells a result a factor of its label, beside the label that is given.
         options: see `Spec`; they are fixed from now on.
 
     Raises:
@@ -69,6 +72,8 @@ def create_study(
     """
     check_options(options, algorithm, create_study)
     length = lease_length(lease)
+    if group_by not in (None, WORKER):
+        raise InvalidInput(f'`group_by` must be "worker" or None, got {reprlib.repr(group_by)}.')
     by = user() if author is None else author
     if not isinstance(by, str):  # not everyone checks types
         raise InvalidInput(f"`author` must be a text, got {by!r}.")
@@ -100,6 +105,7 @@ def create_study(
         "options": kept,
         **described(learner),
         "lease": lease if length is None or isinstance(lease, str) else length.total_seconds(),
+        **({} if group_by is None else {"group_by": group_by}),
     }
     place = open_storage(storage)
     (row,) = rows_of([canonical(event)])
@@ -147,6 +153,7 @@ def difference(there: State, here: State) -> str:
 def _described(state: State) -> dict[str, Any]:
     """Return options and arms of a study by name; options that are younger than its log have their defaults."""
     options = {**DEFAULTS, **state.options, "earlier": earlier_of(state.options), "lease": state.lease}
+    options["group_by"] = state.group_by
     own = options.pop("own")
     return {**options, **own, "arms": state.roster.written, "candidates": state.roster.candidates}
 

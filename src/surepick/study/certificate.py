@@ -82,6 +82,10 @@ OF_ORIGINAL = (
     "{copies} made of this log ({forks}). What was measured there cannot be seen. The claim holds if this log was not "
     "chosen among them by its results."
 )
+OF_OFFSETS = (
+    "Offsets of the groups ({factors}) were regressed out of every block: a group may read high or low as a whole. "
+    "Which group a measurement belongs to was said with its ask, or has nothing to do with the noise of its own block."
+)
 MOST_NAMED = 4
 """Forks that a sentence names; the entry `forks` has all of them."""
 OF_LOST = (
@@ -150,6 +154,7 @@ def certificate_of(state: State, last_hash: str) -> dict[str, Any]:
         "counts": {
             state.roster.label(state.key_of(number)): n for number, n in sorted(learner.estimate.counts.items())
         },
+        **_groups(state),
         "voids": [one.id for one in state.measurements if one.is_void],
         "corrections": [one.id for one in state.measurements if one.is_corrected],
         "changes": [
@@ -189,6 +194,8 @@ def _conditions(state: State) -> Iterator[str]:
         yield OF_CHANGES
     if any(one.is_again for one in state.attempts.values()):
         yield OF_LEASES
+    if state.options.get("groups") == "offset" and (groups := _groups(state)):
+        yield OF_OFFSETS.format(factors=", ".join(groups["groups"]))
     first = _first_evidence(state)
     n = 0 if first is None else n_earlier(first.learner.log)
     if first is not None and n and first.options.get("earlier") == "evidence":
@@ -230,6 +237,15 @@ def _limits(state: State) -> Iterator[str]:
 
 def _were(n: int, one: str, several: str = "") -> str:
     return f"1 {one} was" if n == 1 else f"{n:,} {several or f'{one}s'} were"
+
+
+def _groups(state: State) -> dict[str, dict[str, Counter[str]]]:
+    """Return the entry that counts measurements by factor and level of their labels; none if none has a label."""
+    labels = [one.group for one in state.measurements if one.value is not None and state.roster.is_present(one.arm)]
+    found: dict[str, Counter[str]] = {}
+    for factor, level in sorted(pair for label in labels for pair in label):
+        found.setdefault(factor, Counter())[level] += 1
+    return {"groups": found} if found else {}
 
 
 def _lost(state: State) -> list[dict[str, Any]]:

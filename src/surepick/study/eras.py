@@ -317,7 +317,7 @@ def era_after(state: "State", changes: Mapping[str, Any]) -> Era:
     for one in state.measurements:
         if one.value is not None and catalog.is_present(one.arm):
             numbers[one.id] = ResultNumber(len(learner.state.results))
-            learner.tell(era.arm(one.arm), one.value, ask="none")
+            learner.tell(era.arm(one.arm), one.value, ask="none", group=one.group or None)
     return era
 
 

@@ -137,11 +137,11 @@ _ERA = ("options", "identity", "rule", "coordinates", "version")
 FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
     kind: (OF_ALL | frozenset(needed.split()), frozenset(more.split()))
     for kind, needed, more in (
-        (Kind.CREATED, f"name arms candidates lease {' '.join(_ERA)}", ""),
+        (Kind.CREATED, f"name arms candidates lease {' '.join(_ERA)}", "group_by"),
         (Kind.REOPENED, f"reason joined retired {' '.join(_ERA)}", "kept"),
         (Kind.PLANNED, "first arms parts", "last"),
-        (Kind.ASKED, "ask asks until", ""),
-        (Kind.TOLD, "measurement ask arm value", "key"),
+        (Kind.ASKED, "ask asks until", "group"),
+        (Kind.TOLD, "measurement ask arm value", "key group"),
         (Kind.FAILED, "ask reason", ""),
         (Kind.EXPIRED, "asks", ""),
         (Kind.VOIDED, "measurement reason", ""),

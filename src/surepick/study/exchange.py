@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -13,7 +13,8 @@ from surepick._files import replacing
 from surepick._texts import safe_cell, shown, told_cell
 from surepick.arms.tables.columns import is_missing, read_column, text_of
 from surepick.arms.tables.sources import COLUMN_FILES, EXCEL, Table, is_grouped, open_table, parse_number, refusing
-from surepick.errors import BadLines, Conflict, InvalidInput, SurepickError
+from surepick.errors import BadLines, Conflict, InvalidInput, SurepickError, listed, what_was_meant
+from surepick.learning.groups import GroupLabel, check_fixed, group_label
 from surepick.study.events import Row, canonical
 from surepick.study.requests import check_value, find_ask
 from surepick.study.state import AskRecord, Measurement, State
@@ -30,6 +31,8 @@ OF_SHEET = ("ask", "arm", "value", "comment")
 """Columns of a sheet of asks, beside the recipe."""
 MOST_LINES = 20
 """Bad lines of a sheet that an error explains; of further ones it gives the places."""
+GROUP_TITLES = ("group", "day", "date", "bench", "plate", "batch", "operator", "instrument", "worker", "item")
+"""Titles of columns that may say where and when a value was measured; which ones do, is asked."""
 VALUE_TITLES, ARM_TITLES = ("value", "reward", "result"), ("arm", "name", "id")
 
 
@@ -50,7 +53,8 @@ def export(study: "Study", path: Path, what: What = "log") -> None:
             case ".json":
                 draft.write_text(json.dumps({what: records}, ensure_ascii=False) + "\n", encoding="utf-8")
             case ".xlsx":
-                _write_excel(draft, [list(OF_EXPORT), *(list(record.values()) for record in records)])
+                titles = list(records[0]) if records else list(OF_EXPORT)
+                _write_excel(draft, [titles, *(list(record.values()) for record in records)])
             case _:
                 pa, parquet = _pyarrow()
                 parquet.write_table(pa.Table.from_pylist(records), draft)
@@ -62,11 +66,12 @@ def log_records(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 OF_EXPORT = ("measurement", "arm", "value", "told", "void", "ask", "worker", "time", "changes")
-"""Columns of exported measurements."""
+"""Columns of exported measurements; a column for each factor of their labels follows."""
 
 
 def measurement_rows(state: State) -> list[dict[str, Any]]:
     """Return the measurements as a table; `value` is the result that counts, empty if it is void."""
+    factors = _factor_titles([one.group for one in state.measurements], OF_EXPORT)
     return [
         {
             "measurement": one.id,
@@ -79,9 +84,16 @@ def measurement_rows(state: State) -> list[dict[str, Any]]:
             "worker": one.by,
             "time": one.at,
             "changes": "; ".join(f"{change.kind}: {change.reason}" for change in one.changes),
+            **{title: dict(one.group).get(factor) for factor, title in factors.items()},
         }
         for one in state.measurements
     ]
+
+
+def _factor_titles(labels: Sequence[GroupLabel], taken: Sequence[str]) -> dict[str, str]:
+    """Return a title for each factor of labels, other than those that are taken."""
+    factors = sorted({factor for label in labels for factor, _ in label})
+    return {one: f"{one} (group)" if one.lower() in taken else one for one in factors}
 
 
 def read_log(path: Path) -> list[Row]:
@@ -120,12 +132,15 @@ def once_each(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return table
 
 
-def import_results(study: "Study", path: Path, *, worker: str | None = None) -> list[Measurement]:
+def import_results(
+    study: "Study", path: Path, *, worker: str | None = None, group: Any = None, group_columns: Sequence[str] = ()
+) -> list[Measurement]:
     """Tell a study the earlier results in a CSV, Excel, Parquet or Arrow file with a column of arms and one of values.
 
     All results are told, or none. The lines must be in the order of measuring (docs/study.md). Results that were told
     before, by a file of any name or by `tell_earlier`, are not told again. Rows that `export` marks as void are left
-    out. Rows of the study's own export are in the study already, and only rows that were added to it are told.
+    out. Rows of the study's own export are in the study already, and only rows that were added to it are told. `group`
+    and `group_columns` say where and when the values were measured, as for `Study.tell_file`.
     """
     table = _without_void(open_table(path))
     titles = {str(title).lower(): title for title in table.columns}
@@ -150,14 +165,15 @@ def import_results(study: "Study", path: Path, *, worker: str | None = None) -> 
             pairs.append((study.arm(plain if plain in study.state.roster.rows_by_name else name), number))
         except InvalidInput as error:
             raise table.refusal(row, str(error)) from error
-    own = _exported(study.state, table)
+    own, labels = _exported(study.state, table), _labels_in(table, group_label(group), group_columns)
+    results = [(*pair, labels(row)) for row, pair in enumerate(pairs) if row not in own]
     pairs = [pair for row, pair in enumerate(pairs) if row not in own]
     if not pairs:
         return list(own.values())
     if told := study.state.told_together(pairs):
         return told
     key = f"{path.name} {sha256(canonical({'': pairs}).encode()).hexdigest()}"
-    return study.tell_earlier(pairs, worker=worker, key=key)
+    return study.tell_earlier(results, worker=worker, key=key)
 
 
 def _exported(state: State, table: Table) -> dict[int, Measurement]:
@@ -188,12 +204,19 @@ def _without_void(table: Table) -> Table:
 
 
 def sheet_of(asks: "Sequence[StudyAsk]") -> list[list[Any]]:
-    """Return a table to fill in: titles, and for each ask its number, the arm, the recipe, and two empty cells."""
+    """Return a table to fill in: titles, and for each ask its number, the arm, the recipe, and two empty cells.
+
+    Before the empty cells are the labels of the asks, a column for each factor.
+    """
     recipes = [one.recipe or {f"entry {j}": x for j, x in enumerate(_entries(one.arm), start=1)} for one in asks]
     columns = dict.fromkeys(title for recipe in recipes for title in recipe)
     shown = [f"{title} (recipe)" if title.lower() in OF_SHEET else title for title in columns]
-    rows = [[one.id, one.name, *map(each.get, columns), None, None] for one, each in zip(asks, recipes, strict=True)]
-    return [[*OF_SHEET[:2], *shown, *OF_SHEET[2:]], *rows]
+    factors = _factor_titles([tuple(one.group.items()) for one in asks], [*OF_SHEET, *map(str.lower, shown)])
+    rows = [
+        [one.id, one.name, *map(each.get, columns), *map(one.group.get, factors), None, None]
+        for one, each in zip(asks, recipes, strict=True)
+    ]
+    return [[*OF_SHEET[:2], *shown, *factors.values(), *OF_SHEET[2:]], *rows]
 
 
 def _entries(arm: Any) -> tuple[float, ...]:
@@ -222,7 +245,7 @@ def check_replaceable(state: State, path: Path) -> None:
         raise InvalidInput(
             f"{path} is there already, and is no sheet of asks of this study; choose another."
         ) from error
-    if any(not one.results for one, _ in values):
+    if any(not one.results for one, *_ in values):
         raise InvalidInput(f"{path} has values that are not told yet; tell them by `tell --file`, or choose another.")
 
 
@@ -232,11 +255,19 @@ def sheet_text(asks: "Sequence[StudyAsk]") -> str:
     return _csv([dict(zip(titles, row, strict=True)) for row in rows], titles)
 
 
-def sheet_values(state: State, table: Table) -> list[tuple[AskRecord, float]]:
+def sheet_values(
+    state: State, table: Table, group: GroupLabel = (), columns: Sequence[str] = ()
+) -> list[tuple[AskRecord, float, GroupLabel]]:
     """Return the values of a sheet of asks that is filled in, wholly or in part; empty cells are not measured yet.
 
-    Values may have decimal commas. All columns but ask, arm and value are ignored. Values that were told before are
-    among those returned.
+    Values may have decimal commas. All columns but ask, arm and value are ignored, and those that are named as columns
+    of groups. Values that were told before are among those returned.
+
+    Args:
+        state: of the study.
+        table: the sheet.
+        group: label of all values.
+        columns: titles of the columns that have further factors of the label.
 
     Raises:
         BadLines: names every bad line.
@@ -250,7 +281,8 @@ def sheet_values(state: State, table: Table) -> list[tuple[AskRecord, float]]:
     asks, values = _blanked(table[titles["ask"]]), _blanked(table[titles["value"]])
     arms = _blanked(table[titles["arm"]]) if "arm" in titles else [""] * table.n_rows
     has_commas = any("," in value for value in values if isinstance(value, str))
-    found: dict[int, tuple[AskRecord, float]] = {}
+    labels = _labels_in(table, group, columns)
+    found: dict[int, tuple[AskRecord, float, GroupLabel]] = {}
     places, problems = dict[int, str](), list[tuple[str, str]]()
     for row, cell in enumerate(values):
         if cell == "":
@@ -264,7 +296,8 @@ def sheet_values(state: State, table: Table) -> list[tuple[AskRecord, float]]:
             else:
                 value = check_value(state, cell)
             _check_result(state, one, value)
-            found[one.id] = one, value
+            label = labels(row)
+            found[one.id] = one, value, check_fixed(f"ask {one.id}", one.group, label) if label else one.group
         except InvalidInput as error:
             problems.append((table.place(row), str(error).rstrip(".")))
     if problems:
@@ -272,6 +305,50 @@ def sheet_values(state: State, table: Table) -> list[tuple[AskRecord, float]]:
         more = [f"and {', '.join(place for place, _ in problems[MOST_LINES:])}"] if len(problems) > MOST_LINES else []
         raise BadLines(table.title, [*said, *more])
     return list(found.values())
+
+
+def _labels_in(table: Table, group: GroupLabel, columns: Sequence[str]) -> Callable[[int], GroupLabel]:
+    """Return a function from a row of a table to the label that the columns of these titles give it."""
+    titles = {str(title).strip(): title for title in table.columns}
+    for title in columns:
+        if title not in titles:
+            raise InvalidInput(f"{table.title} has no column {title!r}; {what_was_meant(title, titles, 'columns')}")
+    cells = {title.removesuffix(" (group)"): _blanked(table[titles[title]]) for title in columns}
+
+    def label(row: int) -> GroupLabel:
+        levels = [(title, column[row]) for title, column in cells.items() if column[row] != ""]
+        return group_label([*group, *levels])
+
+    return label
+
+
+def unread_columns(state: State, table: Table, columns: Sequence[str] = ()) -> list[str]:
+    """Return the titles of columns of a file that look like labels, are not read, and are not of a recipe or an ask.
+
+    Args:
+        state: of the study.
+        table: a sheet of asks, or earlier results.
+        columns: titles that are read as labels.
+    """
+    of_recipe = {title.lower() for title in (state.roster.recipe(0) if state.roster.is_enumerable else ())}
+    known = {factor for one in state.attempts.values() for factor, _ in one.group}
+    titles = [str(title).strip() for title in table.columns]
+    of_recipe |= {*OF_EXPORT} if "measurement" in titles else set()
+    named = [one for one in titles if one.lower() in GROUP_TITLES and one.lower() not in of_recipe]
+    return [one for one in named if one not in {*columns, *known} and any(map(_is_filled, table[one]))]
+
+
+def unread_words(titles: Sequence[str], how: str = "") -> str:
+    """Say how to read columns that look like labels: by `how`, or in Python."""
+    found = f"columns {listed(titles)} are" if len(titles) > 1 else f"column {titles[0]} is"
+    return (
+        f"The {found} not read. To label values with the day, bench or plate that stands there, tell a file with "
+        f"{how or f'group_columns={list(titles)}'}: a label comes with its value, and none is added later."
+    )
+
+
+def _is_filled(cell: Any) -> bool:
+    return not (is_missing(cell) or (isinstance(cell, str) and not cell.strip()))
 
 
 def _blanked(cells: Any) -> list[Any]:

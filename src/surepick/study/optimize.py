@@ -38,7 +38,8 @@ from surepick.errors import (
     listed,
 )
 from surepick.learning.explain import verdict
-from surepick.learning.identify import SKIPPED_IN_A_ROW
+from surepick.learning.groups import group_label
+from surepick.learning.identify import SKIPPED_IN_A_ROW, with_group
 from surepick.learning.progress import state_line
 from surepick.study.log import LOGGER
 from surepick.study.requests import PASS_FAIL
@@ -57,7 +58,7 @@ LINE_SECONDS = 30.0
 HOST_PROCESSES = "pid:[4026531836]"
 """The processes of a Linux machine itself; those of a container have another number."""
 
-OPTIONS = ("n_jobs", "max_pulls", "timeout", "catch", "callbacks", "on_pull", "progress", "lease")
+OPTIONS = ("n_jobs", "max_pulls", "timeout", "catch", "callbacks", "on_pull", "progress", "lease", "group")
 
 
 @final
@@ -78,6 +79,7 @@ class _Run:
         self._catch = tuple(catch) if isinstance(catch, Iterable) else (catch,)
         if not all(isinstance(one, type) and issubclass(one, Exception) for one in self._catch):
             raise InvalidInput(f"`catch` must hold classes of exceptions, such as (OSError,), got {catch!r}.")
+        self._group = group_label(options["group"])
         self.callbacks = _callbacks(options["callbacks"])
         self.callbacks += [] if options["on_pull"] is None else _callbacks([options["on_pull"]])
         self._deadline = None
@@ -106,7 +108,7 @@ class _Run:
         if is_late or self._ends.is_set() or has_ended or next(self._pulls, self) is not None:
             return None
         self._release(worker)
-        asks = self.study.ask(1, worker=worker, lease=self._lease)
+        asks = self.study.ask(1, worker=worker, lease=self._lease, group=self._group)
         self._has_more = bool(asks)
         return asks[0] if asks else None
 
@@ -136,12 +138,16 @@ class _Run:
             raise SurepickError(f"no result in {n} measurements in a row, the last of {ask.name}.") from error
         return True
 
-    def tell(self, worker: str, ask: "StudyAsk", value: Any) -> None:
-        """Tell the study what was measured. True and False where numbers are due are kept as 1 and 0, and end all."""
+    def tell(self, worker: str, ask: "StudyAsk", answer: Any) -> Any:
+        """Tell the study what was measured, and return the value.
+
+        True and False where numbers are due are kept as 1 and 0, and end all.
+        """
         self._skipped[worker] = 0
+        value, group = with_group(answer)
         try:
             told = self.study._take_in(  # noqa: SLF001 (of the same package)
-                ask.id, None, value, worker=worker, questions=False, takes_flags=True
+                ask.id, None, value, worker=worker, questions=False, takes_flags=True, group=group_label(group)
             )
         except InvalidInput as error:  # not a number, or out of range
             self.study.fail(ask.id, reason=_line(error), worker=worker)
@@ -153,6 +159,7 @@ class _Run:
             raise InvalidInput(f"`function` returned {value!r}, which is recorded as {told[0].told:g}; {PASS_FAIL}")
         for text in told.remarks:
             self._warn(text, EntryWarning)
+        return value
 
     def give_up(self, worker: str) -> None:
         """Give up what a job was still asked for when it was cancelled."""
@@ -211,7 +218,7 @@ def _work(run: _Run, function: Callable[[Any], Any], worker: str, show: Show) ->
                 if not run.goes_on(worker, ask, error):
                     raise
                 continue
-            run.tell(worker, ask, value)
+            value = run.tell(worker, ask, value)
             for callback in run.callbacks:
                 run.heed(callback(run.study, ask, value))
             show()
@@ -250,7 +257,7 @@ async def _work_async(
                 if not await _in(pool, partial(run.goes_on, worker, ask, error)):
                     raise
                 continue
-            await _in(pool, partial(run.tell, worker, ask, value))
+            value = await _in(pool, partial(run.tell, worker, ask, value))
             for callback in run.callbacks:
                 answer = callback(run.study, ask, value)
                 run.heed(await answer if inspect.isawaitable(answer) else answer)

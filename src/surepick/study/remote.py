@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, final
 from surepick.arms.tables.sources import open_table
 from surepick.core.checks import check_count
 from surepick.errors import InvalidInput, NoSuchStudy, StorageError
+from surepick.learning.groups import group_label
 from surepick.learning.spec import DEFAULTS
 from surepick.study import requests
 from surepick.study.eras import next_era, plain_key
 from surepick.study.events import Kind, Row
-from surepick.study.exchange import sheet_values
+from surepick.study.exchange import sheet_values, unread_columns, unread_words
 from surepick.study.requests import StudyAsk, check_text
 from surepick.study.storage.base import KeptSummary, Summary, at_forks, log_is_short
 from surepick.study.study import OWN_LEASE, Study, Told
@@ -92,6 +93,7 @@ class HttpStorage:
         options = {name: value for name, value in event["options"].items() if value != DEFAULTS.get(name)}
         options |= options.pop("own", {})
         given = {"candidates": event["candidates"], "lease": event["lease"], "worker": event["by"]}
+        given |= {name: event[name] for name in ("group_by",) if name in event}
         self.client.create(name, event["arms"], **given, **options)
 
     def delete(self, name: str) -> None:
@@ -132,14 +134,17 @@ class RemoteStudy(Study):
     def _who(self, worker: str | None) -> str:
         return check_text("author", self.author) if worker is None else check_text("worker", worker)
 
-    def ask(self, n: int = 1, *, worker: str | None = None, lease: Any = OWN_LEASE) -> list[StudyAsk]:
+    def ask(
+        self, n: int = 1, *, worker: str | None = None, lease: Any = OWN_LEASE, group: Any = None, item: Any = None
+    ) -> list[StudyAsk]:
         """Return the next asks, as for other studies.
 
         Without a worker's name each call has one of its own, of the author and a random number: a request that is
         repeated then makes no further asks.
         """
         who = f"{self._who(worker)}:{secrets.token_hex(4)}" if worker is None else self._who(worker)
-        asks = self._client.ask(check_count("n", n, least=1), worker=who, lease=lease)
+        label = dict(group_label(group, item=item))
+        asks = self._client.ask(check_count("n", n, least=1), worker=who, lease=lease, group=label)
         with self._log.reading() as state:
             return [requests.shown(state, state.attempts[one["id"]]) for one in asks]
 
@@ -150,7 +155,7 @@ class RemoteStudy(Study):
         self._client.fail(id_, reason=check_text("reason", reason), worker=self._who(worker))
 
     def _take_in(self, ask: Any, arm: Any, value: Any, *, worker: str | None, questions: bool, **how: Any) -> Told:
-        key = how.get("key")
+        key, group = how.get("key"), how.get("group", ())
         with self._log.reading() as state:
             n_before, who = len(state.measurements), self._who(worker)
             value = float(value) if how.get("takes_flags") and requests.is_pass_or_fail(state, value) else value
@@ -160,8 +165,9 @@ class RemoteStudy(Study):
             else:
                 arm = requests.find_arm(state, arm)
                 own = [one for one in state.open.values() if one.arm == arm and one.by.startswith(f"{who}:")]
+                own = [one for one in own if not group or one.group in ((), group)] or own
                 ask = own[0].id if own and worker is None and key is None else None
-        named = {"arm": plain_key(arm) if ask is None else None, "worker": who, "key": key}
+        named: Any = {"arm": plain_key(arm) if ask is None else None, "worker": who, "key": key, "group": dict(group)}
         said = self._client.tell(ask, given, **named, warn=False)
         with self._log.reading() as state:
             told = Told([state.measurement(one["id"]) for one in said])
@@ -170,13 +176,27 @@ class RemoteStudy(Study):
             told.remarks = said.remarks if questions and is_new else tuple(own_words)
         return told
 
-    def tell_file(self, path: Any, *, worker: str | None = None, questions: bool = True, warn: bool = True) -> Told:
+    def tell_file(
+        self,
+        path: Any,
+        *,
+        worker: str | None = None,
+        group: Any = None,
+        group_columns: Iterable[str] = (),
+        questions: bool = True,
+        warn: bool = True,
+    ) -> Told:
         """Take in the values of a sheet, as for other studies; all are checked before the first is sent."""
         with self._log.reading() as state:
-            found = [(one.id, list(one.results), value) for one, value in sheet_values(state, open_table(path))]
+            table, columns = open_table(path), tuple(group_columns)
+            values = sheet_values(state, table, group_label(group), columns)
+            found = [(one.id, list(one.results), value, label) for one, value, label in values]
+            unread = unread_columns(state, table, columns) if questions else []
         told = Told()
-        for id_, results, value in found:
-            some = self._take_in(id_, None, value, worker=worker, questions=questions) if not results else Told()
+        told.remarks = (unread_words(unread),) if unread else ()
+        for id_, results, value, label in found:
+            how: dict[str, Any] = {"worker": worker, "questions": questions, "group": label}
+            some = self._take_in(id_, None, value, **how) if not results else Told()
             told += some or [self.state.measurement(results[0])]
             told.remarks += some.remarks
         if warn:
@@ -184,11 +204,18 @@ class RemoteStudy(Study):
         return told
 
     def tell_earlier(
-        self, pairs: Iterable[tuple[Any, float]], *, worker: str | None = None, key: str | None = None
+        self,
+        pairs: Iterable[tuple[Any, float] | tuple[Any, float, Any]],
+        *,
+        worker: str | None = None,
+        key: str | None = None,
     ) -> Told:
         """Take in unsolicited results, as for other studies; the same list counts once, also without a key."""
         with self._log.reading() as state:
-            given = [(plain_key(requests.find_arm(state, arm)), requests.check_value(state, one)) for arm, one in pairs]
+            given = [
+                (plain_key(requests.find_arm(state, arm)), requests.check_value(state, one), dict(group_label(*group)))
+                for arm, one, *group in pairs
+            ]
         said = self._client.tell_earlier(given, worker=self._who(worker), key=key)
         with self._log.reading() as state:
             return Told([state.measurement(one["id"]) for one in said])

@@ -13,6 +13,7 @@ import numpy as np
 from surepick._texts import counted
 from surepick.core.checks import check_count, check_number, check_vector
 from surepick.errors import Conflict, InvalidInput, what_was_meant
+from surepick.learning.groups import GroupLabel, check_fixed, group_label, label_text, written_label
 from surepick.learning.noise_models import ENOUGH_BINARY
 from surepick.learning.questions import (
     Question,
@@ -48,6 +49,8 @@ class StudyAsk:
     """Why this arm, in words."""
     recipe: Mapping[str, Any] = field(default_factory=dict, compare=False)
     """The arm as its table has it, column by column, levels in words; empty for a vector."""
+    group: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """Where and when to measure it, if that was said: factors with their levels, such as {"day": "3"}."""
 
 
 # ---- checks
@@ -134,13 +137,20 @@ def find_ask(state: State, ask: int | StudyAsk) -> AskRecord:
 def shown(state: State, one: AskRecord) -> StudyAsk:
     """Return an ask for the worker."""
     label, features = state.roster.label(one.arm), state.roster.features(one.arm)
-    return StudyAsk(one.id, one.arm, label, features, one.until, reason_for(state, one), state.roster.recipe(one.arm))
+    reason, recipe = reason_for(state, one), state.roster.recipe(one.arm)
+    return StudyAsk(one.id, one.arm, label, features, one.until, reason, recipe, dict(one.group))
 
 
-def ask(transaction: LogTransaction, n: int, *, worker: str | None, until: str | None) -> list[StudyAsk]:
-    """Give n asks to a worker: its open asks first, then new ones; plan blocks where they are needed."""
+def ask(
+    transaction: LogTransaction, n: int, *, worker: str | None, until: str | None, group: GroupLabel = ()
+) -> list[StudyAsk]:
+    """Give n asks to a worker: its open asks first, then new ones; plan blocks where they are needed.
+
+    With a label, open asks of other labels stay open: they were measured elsewhere, and their results may still come.
+    """
     state = transaction.state
-    asked = [one for one in state.open.values() if worker is not None and one.by == worker][:n]
+    own = [one for one in state.open.values() if worker is not None and one.by == worker]
+    asked = [one for one in own if one.group == group or not group][:n]
     while len(asked) < n and state.can_ask:
         if (plan := state.propose_plan()) is not None:
             transaction.write(Kind.PLANNED, **plan)
@@ -149,7 +159,7 @@ def ask(transaction: LogTransaction, n: int, *, worker: str | None, until: str |
         fields = state.propose_asks(n - len(asked))
         if not fields["asks"]:
             break
-        transaction.write(Kind.ASKED, **fields, until=until)
+        transaction.write(Kind.ASKED, **fields, until=until, **written_label(group))
         asked += [state.attempts[id_] for id_ in range(fields["ask"], len(state.attempts) + 1)]
     return [shown(state, one) for one in asked]
 
@@ -158,7 +168,12 @@ def ask(transaction: LogTransaction, n: int, *, worker: str | None, until: str |
 
 
 def tell(
-    transaction: LogTransaction, of: int | StudyAsk | None, arm: Any, given: Sequence[Any], key: str | None
+    transaction: LogTransaction,
+    of: int | StudyAsk | None,
+    arm: Any,
+    given: Sequence[Any],
+    key: str | None,
+    group: GroupLabel = (),
 ) -> list[Measurement]:
     """Write results of one arm, unless they were told before."""
     state = transaction.state
@@ -171,29 +186,37 @@ def tell(
         if first.arm != told or (one is not None and first.ask != one.id):
             named = f"arm {state.roster.label(first.arm)}" + ("" if first.ask is None else f" (ask {first.ask})")
             raise Conflict(f"key {key!r} names a result of {named} already; choose another key.")
-        return _told_already(state, before, values, f"key {key!r}")
+        return _told_already(state, before, values, f"key {key!r}", group=group)
     if one is None:
         # Not the ask of another, who will have a result of it too.
-        own = (each for each in state.open.values() if each.arm == told and each.by == transaction.by)
-        one = next(own, None)
+        own = [each for each in state.open.values() if each.arm == told and each.by == transaction.by]
+        alike = [each for each in own if not group or each.group in ((), group)]
+        one = next(iter(alike or own), None)
     elif one.results:
-        return _told_already(state, one.results, values, f"ask {one.id}", is_ask=True)
-    return _write_results(transaction, None if one is None else one.id, [(told, value) for value in values], key)
+        return _told_already(state, one.results, values, f"ask {one.id}", is_ask=True, group=group)
+    if one is not None and group:
+        group = check_fixed(f"ask {one.id}", one.group, group)
+    label = one.group if one is not None and not group else group
+    results = [(told, value, label) for value in values]
+    return _write_results(transaction, None if one is None else one.id, results, key)
 
 
-def tell_earlier(transaction: LogTransaction, pairs: Sequence[tuple[Any, Any]], key: str | None) -> list[Measurement]:
-    """Write unsolicited results, (arm, value), unless they were told before."""
+def tell_earlier(transaction: LogTransaction, pairs: Sequence[Sequence[Any]], key: str | None) -> list[Measurement]:
+    """Write unsolicited results, (arm, value) or (arm, value, group), unless they were told before."""
     state = transaction.state
-    arms = [find_arm(state, arm) for arm, _ in pairs]
+    arms = [find_arm(state, arm) for arm, *_ in pairs]
     if key is not None and check_text("key", key) in state.by_key:
         before = state.by_key[key]
         if [state.measurement(id_).arm for id_ in before] != arms:
             raise Conflict(f"key {key!r} names results of other arms already; choose another key.")
-        return _told_already(state, before, [check_value(state, value) for _, value in pairs], f"key {key!r}")
+        return _told_already(state, before, [check_value(state, one[1]) for one in pairs], f"key {key!r}")
     if pairs and earlier_of(state.options) == "guidance":
         state.learner.state.refuse_guidance()
-    results = [(arm, check_value(state, value)) for arm, (_, value) in zip(arms, pairs, strict=True)]
-    if key is None and (told := state.told_together(results)):
+    results = [
+        (arm, check_value(state, value), group_label(*group))
+        for arm, (_, value, *group) in zip(arms, pairs, strict=True)
+    ]
+    if key is None and (told := state.told_together([one[:2] for one in results])):
         raise Conflict(
             f"these {counted(len(told), 'result')} were told before, as measurement {told[0].id} and following, and "
             "would count twice; if they are further measurements, tell them with a key."
@@ -202,25 +225,39 @@ def tell_earlier(transaction: LogTransaction, pairs: Sequence[tuple[Any, Any]], 
 
 
 def _write_results(
-    transaction: LogTransaction, ask_id: int | None, results: Sequence[tuple[Key, float]], key: str | None
+    transaction: LogTransaction, ask_id: int | None, results: Sequence[tuple[Key, float, GroupLabel]], key: str | None
 ) -> list[Measurement]:
     state, first = transaction.state, len(transaction.state.measurements)
-    for arm, value in results if len(results) > 1 else ():  # refused before anything is written
+    for arm, value, _ in results if len(results) > 1 else ():  # refused before anything is written
         if state.roster.is_present(arm):
             state.learner.noise_model.checked("reward", value, state.number_of(arm))
     named = {} if key is None else {"key": key}
-    for arm, value in results:
-        fields = {"ask": ask_id, "arm": plain_key(arm), "value": value, **named}
+    worker = None if state.group_by is None else transaction.by
+    for arm, value, group in results:
+        label = group if worker is None else group_label(group, worker=worker)
+        fields = {"ask": ask_id, "arm": plain_key(arm), "value": value, **named, **written_label(label)}
         transaction.write(Kind.TOLD, measurement=len(state.measurements) + 1, **fields)
         transaction.write_verdict()
     return state.measurements[first:]
 
 
 def _told_already(
-    state: State, ids: Sequence[int], values: Sequence[float], what: str, *, is_ask: bool = False
+    state: State,
+    ids: Sequence[int],
+    values: Sequence[float],
+    what: str,
+    *,
+    is_ask: bool = False,
+    group: GroupLabel = (),
 ) -> list[Measurement]:
     """Return the measurements told before, if they had these values at first; those of an ask, also if they do now."""
     told = [state.measurement(id_) for id_ in ids]
+    if not {*group} <= {*told[0].group}:
+        was = f"the group {label_text(told[0].group)!r}" if told[0].group else "no group"
+        raise Conflict(
+            f"{what} has a result with {was} already (measurement {ids[0]}), got {label_text(group)!r}; a label stays "
+            "as it was told first. If it is wrong, void the measurement; a further one is told by the arm."
+        )
     counting = [one.last for one in told]
     if values != [one.told for one in told] and not (is_ask and values == counting):
         was, now = (", ".join(f"{value:.12g}" for value in row) for row in (counting, values))

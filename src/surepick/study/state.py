@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, final
 from surepick.errors import CorruptLog, InvalidInput
 from surepick.learning.blocks import Plan
 from surepick.learning.events import Corrected, Correction, Restored, Voided
+from surepick.learning.groups import WORKER, GroupLabel, group_label
 from surepick.learning.learner import Learner
 from surepick.study.eras import Era, Key, described, first_era, key_from, plain_key
 from surepick.study.events import RECORDS, Kind, check_fields
@@ -57,6 +58,8 @@ class AskRecord:
     """The measurements told for it."""
     reason: str = ""
     """Why it failed, if a reason was given."""
+    group: GroupLabel = ()
+    """Where and when it is to be measured, if that was said."""
 
 
 class Change(NamedTuple):
@@ -87,6 +90,8 @@ class Measurement:
     is_void: bool = False
     changes: list[Change] = field(default_factory=list)
     """Voids and corrections, in order."""
+    group: GroupLabel = ()
+    """Where and when it was measured: pairs of factor and level."""
 
     @property
     def value(self) -> float | None:
@@ -132,6 +137,10 @@ class State:
         check_fields(first)
         self.name: str = first["name"]
         self.lease: str | None = first["lease"]
+        self.group_by: str | None = first.get("group_by")
+        """"worker": the worker who tells is a factor of every label; None: labels are as they are given."""
+        if self.group_by not in (None, WORKER):
+            raise _not_so(first, f"groups measurements by {self.group_by!r}, which this version does not know")
         self.era = 1
         self.eras: list[Event] = [first]
         """The events with which they began."""
@@ -287,10 +296,11 @@ class State:
             raise _not_so(event, "asks for what was not planned")
         if self._checks:
             self._compare_asks(event)
-        by, at, until, era = event["by"], event["at"], event["until"], self.era
+        by, at, until, era, group = event["by"], event["at"], event["until"], self.era, _label(event)
         for n, (number, arm) in enumerate(asks, start=event["ask"]):
             id_, is_again = AskId(n), number in self._given_up
-            self.attempts[id_] = self.open[id_] = AskRecord(id_, number, key_from(arm), by, at, until, era, is_again)
+            one = AskRecord(id_, number, key_from(arm), by, at, until, era, is_again, group=group)
+            self.attempts[id_] = self.open[id_] = one
 
     def _compare_asks(self, event: Event) -> None:
         """Find asks that are of another arm than was planned."""
@@ -328,15 +338,18 @@ class State:
         is_next = id_ == len(self.measurements) + 1
         if not is_next or (ask is not None and (attempt is None or attempt.arm != key)):
             raise _not_so(event, "answers what was not asked, or has a wrong number")
+        group = _label(event)
+        if attempt is not None and not {*attempt.group} <= {*group}:
+            raise _not_so(event, "has another group than its ask")
         if self.roster.row_of is None or key in self.roster.row_of:
             answered: Any = "none"
             learner = self.learner
             if attempt is not None and attempt.era == self.era and learner.state.ledger.awaits(attempt.number):
                 answered = attempt.number
-            learner.tell(self._now.arm(key), value, ask=answered)
+            learner.tell(self._now.arm(key), value, ask=answered, group=group or None)
             if self._now.numbers is not None:
                 self._now.numbers[id_] = ResultNumber(len(learner.state.results) - 1)
-        told = Measurement(id_, key, value, ask, event["by"], event["at"], value, event.get("key"))
+        told = Measurement(id_, key, value, ask, event["by"], event["at"], value, event.get("key"), group=group)
         self.measurements.append(told)
         self._count(told, 1)
         if told.key is not None:
@@ -542,6 +555,16 @@ def _correction(kind: str, number: ResultNumber, value: float | None, reason: st
         assert value is not None
         return Corrected(number, value, reason)
     return (Voided if kind == Kind.VOIDED else Restored)(number, reason)
+
+
+def _label(event: Event) -> GroupLabel:
+    """Return the label of an event, as it stands there."""
+    if "group" not in event:
+        return ()
+    label = group_label(event["group"])
+    if not label or dict(label) != event["group"]:
+        raise _not_so(event, "has a group that is no label")
+    return label
 
 
 def _not_so(event: Event, what: str) -> CorruptLog:

@@ -18,6 +18,7 @@ from surepick._version import __version__
 from surepick.arms.tables.sources import open_table
 from surepick.core.checks import check_count
 from surepick.errors import Conflict, EntryWarning, InvalidInput, SurepickError
+from surepick.learning.groups import GroupLabel, group_label, refuse_relabelling
 from surepick.learning.learner import Learner
 from surepick.learning.progress import facts
 from surepick.learning.questions import Question
@@ -26,7 +27,7 @@ from surepick.study import requests
 from surepick.study.certificate import certificate_of
 from surepick.study.eras import Key, next_era
 from surepick.study.events import Kind, Row, written
-from surepick.study.exchange import SUFFIXES, What, export, sheet_values
+from surepick.study.exchange import SUFFIXES, What, export, sheet_values, unread_columns, unread_words
 from surepick.study.log import LogTransaction, StudyLog, lease_length
 from surepick.study.optimize import Callback, optimize, optimize_async
 from surepick.study.reopening import ReopenPreview
@@ -34,7 +35,7 @@ from surepick.study.requests import StudyAsk, check_text
 from surepick.study.signatures import signature_of_head, stamp_of_head
 from surepick.study.state import AskState, Measurement, State
 from surepick.study.storage import Storage
-from surepick.study.views import OF_MEASUREMENT, Status, StudySnapshot, measurement_record, snapshot_of
+from surepick.study.views import OF_MEASUREMENT, Status, StudySnapshot, measurement_record, snapshot_of, table_of
 from surepick.types import data_frame
 
 __all__ = ["Study", "StudyAsk"]
@@ -61,11 +62,12 @@ class Measurements(list[Measurement]):
     def to_columns(self) -> dict[str, list[Any]]:
         """Return the table as columns of equal length, under the names of `surepick measurements --format json`.
 
-        `value` is the result that counts, None if the measurement is void; `told` is what was told first. Every
-        library of data frames takes such columns: `polars.DataFrame(study.measurements.to_columns())`.
+        `value` is the result that counts, None if the measurement is void; `told` is what was told first. `group` is a
+        column if a measurement has a label. Every library of data frames takes such columns:
+        `polars.DataFrame(study.measurements.to_columns())`.
         """
-        records = [measurement_record(self._state, one) for one in self]
-        return {name: [record[name] for record in records] for name in OF_MEASUREMENT}
+        records = table_of([measurement_record(self._state, one) for one in self])
+        return {name: [record[name] for record in records] for name in (records[0] if records else OF_MEASUREMENT)}
 
     def to_frame(self) -> Any:
         """Return the table as a pandas `DataFrame`, or as columns where pandas is not installed."""
@@ -166,7 +168,9 @@ class Study:
 
     # ---- asks
 
-    def ask(self, n: int = 1, *, worker: str | None = None, lease: Any = OWN_LEASE) -> list[StudyAsk]:
+    def ask(
+        self, n: int = 1, *, worker: str | None = None, lease: Any = OWN_LEASE, group: Any = None, item: Any = None
+    ) -> list[StudyAsk]:
         """Return the next asks: n, fewer if the budget ends, none once the study has stopped.
 
         Args:
@@ -175,7 +179,11 @@ class Study:
                 makes new ones.
             lease: time after which another worker gets the asks: "30m", "2h", "3d", seconds, or None for never;
                 default: the lease that the study was created with. A result that comes later still counts.
+            group: where and when these arms will be measured: a text such as "day 3", or {"day": 3, "bench": "B"}. The
+                results then have this label. Open asks of this worker with another label do not come back.
+            item: the question, prompt or panellist on which they will be measured: the level of the factor "item".
         """
+        label = group_label(group, item=item)
         n = check_count("n", n, least=1)
         if n > MOST_ASKS:
             raise InvalidInput(f"`n` must be at most {MOST_ASKS:,}, got {n:,}; ask for further ones when needed.")
@@ -189,7 +197,7 @@ class Study:
                 transaction.write(Kind.EXPIRED, asks=due)
             self._log.leases.keep(state.open)
             until = None if length is None else written(transaction.now + length)
-            return requests.ask(transaction, n, worker=worker, until=until)
+            return requests.ask(transaction, n, worker=worker, until=until, group=label)
 
     def fail(self, ask: "int | StudyAsk", *, reason: str = "", worker: str | None = None) -> None:
         """Give up an ask: another worker gets it. For any reason but the value: a value that was seen must be told."""
@@ -202,7 +210,7 @@ class Study:
 
     # ---- results
 
-    def tell(
+    def tell(  # noqa: PLR0913 (every argument is an option of its own)
         self,
         ask: "int | StudyAsk | None" = None,
         value: "float | Iterable[float] | None" = None,
@@ -210,6 +218,8 @@ class Study:
         arm: Any = None,
         worker: str | None = None,
         key: str | None = None,
+        group: Any = None,
+        item: Any = None,
         questions: bool = True,
         warn: bool = True,
     ) -> Told:
@@ -224,6 +234,9 @@ class Study:
                 worker has; if there is none, the result is unsolicited, and counts as well.
             worker: who measured.
             key: a name for what is told, by which it is recognised if it is told again (a request that is repeated).
+            group: where and when it was measured: a text such as "day 3", or {"day": 3, "bench": "B"}. An ask with a
+                label keeps that label, and another one is refused. A label never depends on the value.
+            item: the question, prompt or panellist on which it was measured: the level of the factor "item".
             questions: whether to remark on a value that looks mistyped; the value is recorded all the same.
             warn: whether to warn of what `remarks` of the answer says.
 
@@ -235,7 +248,8 @@ class Study:
         """
         if (ask is None) is (arm is None):
             raise InvalidInput("`tell` needs an ask or an arm, got " + ("neither." if ask is None else "both."))
-        told = self._take_in(ask, arm, value, worker=worker, key=key, questions=questions)
+        label = group_label(group, item=item)
+        told = self._take_in(ask, arm, value, worker=worker, key=key, questions=questions, group=label)
         if warn:  # now that all is recorded
             told.warn()
         return told
@@ -250,6 +264,7 @@ class Study:
         key: str | None = None,
         questions: bool,
         takes_flags: bool = False,
+        group: GroupLabel = (),
     ) -> Told:
         """Take in results as `tell` does, and warn of nothing.
 
@@ -260,7 +275,7 @@ class Study:
             state, n_before = transaction.state, len(transaction.state.measurements)
             if takes_flags and requests.is_pass_or_fail(state, value):
                 given = [float(value)]
-            told = Told(requests.tell(transaction, ask, arm, given, key))
+            told = Told(requests.tell(transaction, ask, arm, given, key, group))
             told.remarks = tuple(requests.remarks(state, n_before, questions=questions))
         return told
 
@@ -269,7 +284,16 @@ class Study:
         with self._log.reading() as state:
             return requests.question(state, measurement)
 
-    def tell_file(self, path: Any, *, worker: str | None = None, questions: bool = True, warn: bool = True) -> Told:
+    def tell_file(
+        self,
+        path: Any,
+        *,
+        worker: str | None = None,
+        group: Any = None,
+        group_columns: Iterable[str] = (),
+        questions: bool = True,
+        warn: bool = True,
+    ) -> Told:
         """Take in the values of a sheet that `surepick ask --format xlsx` wrote, by the numbers of asks: all or none.
 
         Empty cells are not measured yet. Told again, a file changes nothing; another value for an ask that has its
@@ -278,26 +302,34 @@ class Study:
         Args:
             path: a .csv or .xlsx file with the columns ask and value. Values may have decimal commas.
             worker: who measured.
-            questions: as for `tell`.
+            group: where and when all values of the sheet were measured, as for `tell`.
+            group_columns: titles of columns that say where and when each value was measured, such as ("day", "bench"):
+                the title is the factor, the cell its level.
+            questions: as for `tell`. A column that looks like one of `group_columns` and is not named is remarked too.
             warn: as for `tell`.
 
         Returns:
             The measurements of the sheet, those told before among them, with their `remarks`.
         """
-        table = open_table(path)
+        table, columns = open_table(path), tuple(group_columns)
         with self._writing(worker) as transaction:
-            n_before = len(transaction.state.measurements)
+            n_before, unread = len(transaction.state.measurements), unread_columns(transaction.state, table, columns)
             told = Told()
-            for one, value in sheet_values(transaction.state, table):
+            for one, value, label in sheet_values(transaction.state, table, group_label(group), columns):
                 known = [transaction.state.measurement(one.results[0])] if one.results else []
-                told += known or requests.tell(transaction, one.id, None, [value], None)
-            told.remarks = tuple(requests.remarks(transaction.state, n_before, questions=questions))
+                told += known or requests.tell(transaction, one.id, None, [value], None, label)
+            said = [unread_words(unread)] if unread and questions else []
+            told.remarks = (*said, *requests.remarks(transaction.state, n_before, questions=questions))
         if warn:
             told.warn()
         return told
 
     def tell_earlier(
-        self, pairs: Iterable[tuple[Any, float]], *, worker: str | None = None, key: str | None = None
+        self,
+        pairs: Iterable[tuple[Any, float] | tuple[Any, float, Any]],
+        *,
+        worker: str | None = None,
+        key: str | None = None,
     ) -> list[Measurement]:
         """Take in unsolicited results, all or none: (arm, value) in the order in which they were measured.
 
@@ -305,7 +337,8 @@ class Study:
         earlier="evidence" they count (docs/study.md).
 
         Args:
-            pairs: (arm, value). The same list told once more is a `Conflict`, since it would count twice.
+            pairs: (arm, value), or (arm, value, group). The same list told once more is a `Conflict`, since it would
+                count twice.
             worker: who measured.
             key: as for `tell`. With a key of their own, the same values are further measurements.
         """
@@ -327,8 +360,14 @@ class Study:
         """
         self._change(Kind.VOIDED, measurement, reason, worker)
 
-    def correct(self, measurement: int, value: float, *, reason: str, worker: str | None = None) -> None:
-        """Replace the value of a measurement that was told wrong, as `void` does and on the same condition."""
+    def correct(
+        self, measurement: int, value: float, *, reason: str, worker: str | None = None, group: None = None
+    ) -> None:
+        """Replace the value of a measurement that was told wrong, as `void` does and on the same condition.
+
+        The label stays as it is: `group` is refused.
+        """
+        refuse_relabelling(group)
         self._change(Kind.CORRECTED, measurement, reason, worker, value)
 
     def restore(self, measurement: int, *, reason: str, worker: str | None = None) -> None:
@@ -520,7 +559,7 @@ class Study:
 
     def optimize(  # noqa: PLR0913 (every argument is an option of its own)
         self,
-        function: Callable[[Any], float | Awaitable[float]],
+        function: Callable[[Any], Any],
         *,
         n_jobs: int = 1,
         max_pulls: int | None = None,
@@ -530,12 +569,14 @@ class Study:
         on_pull: "Callback | None" = None,
         progress: bool = False,
         lease: Any = OWN_LEASE,
+        group: Any = None,
         **unknown: Never,
     ) -> None:
         """Measure by a Python function until the study has stopped; after `audit`, until the check pulls are made.
 
         Args:
-            function: of an arm (row number or vector) to a reward; it may raise `Skipped` if it has none this time.
+            function: of an arm (row number or vector) to a reward, or to a pair of the reward and where or when it was
+                measured, such as (0.7, "day 3"); it may raise `Skipped` if it has none this time.
                 Whatever else it raises ends all, and what was measured is kept. So do True and False, which are kept
                 as 1 and 0, unless the study has rewards="binary". An async function runs in an event loop of this
                 call, `n_jobs` calls at a time; inside a loop of your own use `optimize_async`.
@@ -550,6 +591,7 @@ class Study:
             on_pull: one more such function.
             progress: whether a line on standard error says who leads, by rich if it is installed.
             lease: as for `ask`.
+            group: where and when this call measures, as for `ask`: the label of all its asks.
             unknown: no other option: an error names those above.
 
         Raises:
@@ -557,11 +599,12 @@ class Study:
             SurepickError: 1,000 measurements in a row had no result.
         """
         options = {"callbacks": callbacks, "on_pull": on_pull, "lease": lease, "progress": progress, **unknown}
-        optimize(self, function, n_jobs=n_jobs, max_pulls=max_pulls, timeout=timeout, catch=catch, **options)
+        options |= {"n_jobs": n_jobs, "max_pulls": max_pulls, "timeout": timeout, "catch": catch, "group": group}
+        optimize(self, function, **options)
 
     async def optimize_async(  # noqa: PLR0913 (every argument is an option of its own)
         self,
-        function: Callable[[Any], Awaitable[float]],
+        function: Callable[[Any], Awaitable[Any]],
         *,
         n_jobs: int = 1,
         max_pulls: int | None = None,
@@ -571,6 +614,7 @@ class Study:
         on_pull: "Callback | None" = None,
         progress: bool = False,
         lease: Any = OWN_LEASE,
+        group: Any = None,
         **unknown: Never,
     ) -> None:
         """Measure by an async function until the study has stopped; the options are those of `optimize`.
@@ -580,9 +624,8 @@ class Study:
         run in the event loop, and may be async too.
         """
         options = {"callbacks": callbacks, "on_pull": on_pull, "lease": lease, "progress": progress, **unknown}
-        await optimize_async(
-            self, function, n_jobs=n_jobs, max_pulls=max_pulls, timeout=timeout, catch=catch, **options
-        )
+        options |= {"n_jobs": n_jobs, "max_pulls": max_pulls, "timeout": timeout, "catch": catch, "group": group}
+        await optimize_async(self, function, **options)
 
     @property
     def n_planned(self) -> int:

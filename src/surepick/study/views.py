@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from surepick._texts import vector_words
 from surepick.errors import SurepickError
+from surepick.learning.groups import written_label
 
 if TYPE_CHECKING:  # commands that print a help text load no mathematics
     from surepick.learning.outlook import Outlook
@@ -37,7 +38,7 @@ OF_LIST = ("state", "best_name", "n_pulls", "n_pending", "n_events", "stopped_at
 """Fields of a status that `surepick best`, `plan` and `list` give."""
 OF_ASK = ("id", "arm", "name", "features", "until", "reason")
 OF_MEASUREMENT = ("id", "arm", "name", "value", "told", "is_void", "ask", "author", "at", "changes")
-"""Columns of asks and measurements; a CSV file has them also without rows."""
+"""Columns of asks and measurements; a CSV file has them also without rows. Labels are a further one, `group`."""
 
 
 @final
@@ -210,15 +211,21 @@ def reason_for(state: "State", one: "AskRecord") -> str:
 
 
 def ask_record(one: "StudyAsk") -> Record:
-    """Return an ask for a program."""
-    return {name: getattr(one, name) for name in (*OF_ASK, "recipe")}
+    """Return an ask for a program; `group` is there if it has a label."""
+    return {name: getattr(one, name) for name in (*OF_ASK, "recipe", *(["group"] if one.group else []))}
 
 
 def measurement_record(state: "State", one: "Measurement") -> Record:
-    """Return a measurement for a program."""
+    """Return a measurement for a program; `group` is there if it has a label."""
     values = (one.id, one.arm, state.roster.label(one.arm), one.value, one.told, one.is_void, one.ask, one.by, one.at)
     changes = [f"{change.kind.value}: {change.reason}" for change in one.changes]
-    return dict(zip(OF_MEASUREMENT, (*values, changes), strict=True))
+    return {**dict(zip(OF_MEASUREMENT, (*values, changes), strict=True)), **written_label(one.group)}
+
+
+def table_of(records: Sequence[Record]) -> list[Record]:
+    """Return records of asks or measurements as rows of one table: all have `group`, or none has."""
+    more: Record = {"group": {}} if any("group" in one for one in records) else {}
+    return [{**one, **more, **one} for one in records]
 
 
 def list_records(storage: "Storage", opened: "Callable[[str], Study | None]" = lambda _: None) -> list[Record]:

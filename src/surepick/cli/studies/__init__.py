@@ -14,13 +14,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from surepick._texts import control_in
 from surepick.cli.options import grouped, says
 from surepick.errors import InvalidInput, SurepickError
+from surepick.learning.groups import GroupLabel, group_label
+from surepick.reporting.study_words import typed_group
 
 if TYPE_CHECKING:
     from surepick.study.storage import Storage
@@ -166,6 +168,33 @@ class StudyOptions(StorageOptions):
         return self.command(
             f"{words} {shlex.join(['--worker', str(self.author)])}" if named else words, study.storage, study.name
         )
+
+
+Groups = Annotated[
+    list[str] | None,
+    says('Where and when it is measured: "day 3", or day=3; give --group once for each of day, bench, plate, ...'),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupOptions:
+    """Where and when values were measured."""
+
+    group: Groups = None
+    group_column: Annotated[
+        list[str] | None,
+        says("Title of a column of the file that says where or when a value was measured; may be given several times."),
+    ] = None
+
+    @property
+    def of_file(self) -> dict[str, Any]:
+        """The arguments of a call that reads a file."""
+        return {"group": group_of(self.group), "group_columns": tuple(self.group_column or ())}
+
+
+def group_of(texts: list[str] | None) -> GroupLabel:
+    """Return the label that options say: each a factor with its level, or a text."""
+    return group_label([pair for text in texts or () for pair in (typed_group(text) or group_label(text))])
 
 
 def _only(storage: "Storage") -> str:

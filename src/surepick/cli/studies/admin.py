@@ -14,8 +14,8 @@ import typer
 from surepick._texts import shown
 from surepick.cli.options import Output, pulls_or_auto, says
 from surepick.cli.output import Code, Format, check_targets
-from surepick.cli.studies import StorageOptions, StudyOptions, command, complete_studies, printing
-from surepick.cli.studies.ask_tell import ask_about, number_of, say_standing
+from surepick.cli.studies import GroupOptions, StorageOptions, StudyOptions, command, complete_studies, printing
+from surepick.cli.studies.ask_tell import ask_about, number_of, say_standing, with_columns
 from surepick.errors import InvalidInput, SurepickError
 from surepick.reporting import study_words
 from surepick.study import views
@@ -47,7 +47,7 @@ def measurements(*, where: StudyOptions, output: Output = Format.TABLE) -> int:
         state = study.state
         if output is not Format.TABLE:
             records = [views.measurement_record(state, one) for one in state.measurements]
-            printing.write(output, records, titles=views.OF_MEASUREMENT)
+            printing.write(output, records, views.table_of(records), titles=views.OF_MEASUREMENT)
         elif state.measurements:
             printing.show_measurements(state)
         else:
@@ -292,6 +292,7 @@ def import_command(
         Path, typer.Argument(metavar="FILE", help="Table with the columns arm and value: .csv, .xlsx, ...")
     ],
     *,
+    groups: GroupOptions,
     where: StudyOptions,
 ) -> int:
     """Tell a study earlier results from a file, all or none. They guide plans and bets, see create --earlier."""
@@ -300,7 +301,7 @@ def import_command(
     with where.loaded() as study:
         state, n_before = study.state, len(study.measurements)
         is_evidence = earlier_of(state.options) == "evidence" and not state.attempts and state.era == 1
-        told = _imported(study, path, where.who)
+        told = _imported(study, path, where.who, with_columns(study, path, groups, asks=True))
         counts = "they count as evidence" if is_evidence else "they guide what is asked next, and are no evidence"
         if told[0].id <= n_before:
             counts = "they were told before: nothing changed"
@@ -310,13 +311,13 @@ def import_command(
     return Code.OK
 
 
-def _imported(study: "Study", path: Path, who: str) -> "list[Measurement]":
+def _imported(study: "Study", path: Path, who: str, groups: GroupOptions) -> "list[Measurement]":
     """Tell the results of a table, or of a .csv log that an earlier `surepick run --log` has written."""
     from surepick.arms.tables.sources import open_table  # noqa: PLC0415 (`--help` stays quick)
     from surepick.cli.arm_files import read_history  # noqa: PLC0415
     from surepick.study.exchange import import_results  # noqa: PLC0415
 
     if "corrects" not in open_table(path).columns:
-        return import_results(study, path, worker=who)
+        return import_results(study, path, worker=who, **groups.of_file)
     pairs = read_history(path, study.arm)
     return study.state.told_together(pairs) or study.tell_earlier(pairs, worker=who)

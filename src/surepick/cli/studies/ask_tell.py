@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,7 +27,7 @@ from surepick.cli.options import (
     says,
 )
 from surepick.cli.output import Code, Format, check_targets, print_error, print_roles, results
-from surepick.cli.studies import StorageOptions, StudyOptions, command, printing
+from surepick.cli.studies import GroupOptions, Groups, StorageOptions, StudyOptions, command, group_of, printing
 from surepick.errors import EntryWarning, InvalidInput, SurepickError
 from surepick.reporting.study_words import (
     IF_SLIP,
@@ -46,7 +47,19 @@ if TYPE_CHECKING:
     from surepick.study.study import Study, StudyAsk
 
 
-IN_STUDY_FILE = (*option_names(SetOptions), *option_names(LearnerOptions), *option_names(TableOptions), "--lease")
+IN_STUDY_FILE = (
+    *option_names(SetOptions),
+    *option_names(LearnerOptions),
+    *option_names(TableOptions),
+    "--lease",
+    "--group-by",
+)
+
+
+class Factor(StrEnum):
+    """What a study labels values with by itself."""
+
+    WORKER = "worker"
 
 
 def complete_arms(context: typer.Context, incomplete: str) -> list[str]:
@@ -76,6 +89,9 @@ def create(  # noqa: PLR0913 (every argument is an option of its own)
     lease: Annotated[
         str, says('How long an ask is kept for its worker: "30m", "2h", "3d", or "none" for ever.')
     ] = "1d",
+    group_by: Annotated[
+        Factor | None, says("Label every value with the worker who tells it: a bench that reads high is then seen.")
+    ] = None,
 ) -> int:
     """Create a study from a file of arms. The study lives in one file, for several people and many days."""
     if file is not None:
@@ -84,7 +100,7 @@ def create(  # noqa: PLR0913 (every argument is an option of its own)
         refuse(context, IN_STUDY_FILE, f"belongs into {file} beside the rest")
         wanted = _read_study_file(file)
         source, value, table, learner = wanted.source, wanted.value, wanted.table, wanted.learner
-        name, lease = name or wanted.name, wanted.lease
+        name, lease, group_by = name or wanted.name, wanted.lease, wanted.group_by
     else:
         chosen = one_set(arms, sets)
         if chosen is None:
@@ -107,7 +123,8 @@ def create(  # noqa: PLR0913 (every argument is an option of its own)
                 )
     own, settings = arms_and_settings(source, value, table, learner)
     # By its address: what is refused makes no file.
-    study = create_study(name, arms=own.arms, **settings, storage=place.address, lease=lease, author=place.who)
+    kept: Any = {"storage": place.address, "lease": lease, "author": place.who, "group_by": group_by}
+    study = create_study(name, arms=own.arms, **settings, **kept)
     with closing(study.storage) as storage:
         print_roles(results(), f"arms: {own.describe(settings['model'])}")
         printing.say(f"Study {name} is in {storage.address}: {printing.aim_words(study)}.")
@@ -144,6 +161,7 @@ def ask(
         Path | None,
         says("Write a sheet to fill in to this .csv or .xlsx file; surepick tell --file reads it.", "--output"),
     ] = None,
+    group: Groups = None,
     where: StudyOptions,
     output: Annotated[
         AskFormat, says("Form of the output; csv and xlsx are sheets to fill in.", "--format")
@@ -151,13 +169,14 @@ def ask(
 ) -> int:
     """Ask what to measure next. Your open asks come first."""
     _check_sheet(sheet, output, where)
+    label = group_of(group)
     with where.loaded() as study:
         if sheet is not None:
             from surepick.study.exchange import check_replaceable  # noqa: PLC0415 (`--help` stays quick)
 
             check_replaceable(study.state, sheet)
         before = {one.id for one in study.pending}
-        asks = study.ask(n, worker=where.who, **({} if lease is None else {"lease": lease}))
+        asks = study.ask(n, worker=where.who, group=label, **({} if lease is None else {"lease": lease}))
         if sheet is None and output is not AskFormat.TABLE:
             _write_asks(study, asks, output)
             return Code.OK
@@ -222,7 +241,7 @@ def _say_why_none(study: "Study", where: StudyOptions) -> None:
 
 
 @command
-def tell(
+def tell(  # noqa: PLR0913 (every argument is an option of its own)
     what: Annotated[
         str | None,
         typer.Argument(metavar="ASK|ARM", help="Number of the ask, or name of the arm.", autocompletion=complete_arms),
@@ -241,6 +260,7 @@ def tell(
     yes: Annotated[
         bool, says("Record without a question: a value equal to the last one, or far from the others.", "--yes")
     ] = False,
+    groups: GroupOptions,
     where: StudyOptions,
     output: Output = Format.TABLE,
 ) -> int:
@@ -248,7 +268,10 @@ def tell(
     if file is not None:
         if what is not None or key is not None:
             raise InvalidInput("--file has all values; leave out ASK, VALUE and --key.")
-        return _tell_file(file, where, output, yes=yes)
+        return _tell_file(file, groups, where, output, yes=yes)
+    if groups.group_column:
+        raise InvalidInput("--group-column is the title of a column of --file; a single value has --group.")
+    label = group_of(groups.group)
     if what is None or not values:
         raise InvalidInput("tell needs an ask or an arm and its value, as in surepick tell 2 53.41; or --file.")
     numbers = [number_of(text) for text in values]
@@ -265,21 +288,45 @@ def tell(
             printing.say("Nothing is recorded again.")
             return Code.OK
         with no_entry_warnings():
-            told = study.tell(**given, value=numbers, worker=where.who, key=key, questions=False)
+            told = study.tell(**given, value=numbers, worker=where.who, key=key, group=label, questions=False)
         _say_told(study, told, n_before, where, output, asks=not yes)
     return Code.OK
 
 
-def _tell_file(file: Path, where: StudyOptions, output: Format, *, yes: bool) -> int:
+def _tell_file(file: Path, groups: GroupOptions, where: StudyOptions, output: Format, *, yes: bool) -> int:
     with where.loaded() as study:
         n_before = len(study.measurements)
+        groups = with_columns(study, file, groups, asks=not yes and output is Format.TABLE)
         with no_entry_warnings():
-            told = study.tell_file(file, worker=where.who, questions=False)
+            told = study.tell_file(file, worker=where.who, **groups.of_file, questions=False)
         if told or output is not Format.TABLE:
             _say_told(study, told, n_before, where, output, asks=not yes)
         else:
             printing.say(f"{file} has no value yet; fill in the column value.")
     return Code.OK
+
+
+def with_columns(study: "Study", file: Path, groups: GroupOptions, *, asks: bool) -> GroupOptions:
+    """Ask whether columns that look like labels are labels; without a terminal say how to read them."""
+    from surepick.arms.tables.sources import open_table  # noqa: PLC0415 (`--help` stays quick)
+    from surepick.study.exchange import unread_columns, unread_words  # noqa: PLC0415
+
+    named = groups.group_column or []
+    if not (unread := unread_columns(study.state, open_table(file), named)):
+        return groups
+    if not asks or not sys.stdin.isatty():
+        print_error(unread_words(unread, shlex.join([word for one in unread for word in ("--group-column", one)])))
+        return groups
+    question = "Does the column {} of the sheet say where or when a value was measured? [y/N] "
+    chosen = [title for title in unread if _is_yes(question.format(title))]
+    return replace(groups, group_column=[*named, *chosen])
+
+
+def _is_yes(question: str) -> bool:
+    try:
+        return input(shown(question)).strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
 
 
 def _say_told(
@@ -300,7 +347,7 @@ def _say_told(
         say_standing(study, where)
         return
     records = [views.measurement_record(study.state, one) for one in told]
-    printing.write(output, {"measurements": records, "status": study.snapshot.record()}, records)
+    printing.write(output, {"measurements": records, "status": study.snapshot.record()}, views.table_of(records))
 
 
 def ask_about(study: "Study", ids: Sequence[int], where: StudyOptions, *, is_silent: bool) -> None:
@@ -475,10 +522,7 @@ def _counts_again(study: "Study", arm: Any, values: list[float], who: str) -> bo
             f"{said}, so it is not recorded again; if it is a further measurement, add --yes, and to send a result "
             "twice safely, give it a name by --key."
         )
-    try:
-        return input(shown(f"{said}. Is this a further measurement? [y/N] ")).strip().lower() in ("y", "yes")
-    except EOFError:
-        return False
+    return _is_yes(f"{said}. Is this a further measurement? [y/N] ")
 
 
 def number_of(text: str) -> float:
@@ -522,8 +566,9 @@ def pending(*, where: StudyOptions, output: Output = Format.TABLE) -> int:
                 {**views.ask_record(one), "worker": by.by, "asked_at": by.at}
                 for one, by in zip(asks, of_asks, strict=True)
             ]
-            titles = (*views.OF_ASK, "worker", "asked_at")
-            rows = [{title: record[title] for title in titles} for record in records]
+            more = ["group"] if any(one.group for one in asks) else []
+            titles = [*views.OF_ASK, "worker", "asked_at", *more]
+            rows = [{title: record.get(title, {}) for title in titles} for record in records]
             printing.write(output, records, rows, titles=titles)
         elif asks:
             printing.show_asks(study, asks, of_others=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from surepick._texts import counted, joined, percent, shown
 from surepick.cli import output
 from surepick.cli.output import EPSILON_IS, Code, facts_table, new_table, results
+from surepick.learning.groups import label_text
 from surepick.reporting.study_words import WORDS, recipe_words, remark_of, waiting_words, when
 
 if TYPE_CHECKING:
@@ -61,11 +62,14 @@ def show_asks(study: "Study", asks: "Sequence[StudyAsk]", *, of_others: bool = F
     reasons = {one.reason for one in asks}
     is_vector = any(isinstance(one.arm, tuple) for one in asks)
     titles = ["ask", "arm", *([] if is_vector else ["recipe"]), "until"]
+    has_labels = any(one.group for one in asks)
+    titles += ["group"] if has_labels else []
     titles += ["for"] if of_others else []
     titles += ["reason"] if len(reasons) > 1 else []
     rows = []
     for one in asks:
         row = [str(one.id), one.name, *([] if is_vector else [recipe_words(one.recipe)]), when(one.until)]
+        row += [label_text(tuple(one.group.items()))] if has_labels else []
         row += [state.attempts[one.id].by] if of_others else []
         rows.append([*row, *([one.reason] if len(reasons) > 1 else [])])
     show(titles, rows)
@@ -78,13 +82,12 @@ def show_asks(study: "Study", asks: "Sequence[StudyAsk]", *, of_others: bool = F
 
 def show_measurements(state: "State") -> None:
     """Print all measurements, with voids and corrections."""
-    rows = []
+    has_labels, rows = any(one.group for one in state.measurements), []
     for one in state.measurements:
-        asked = "-" if one.ask is None else str(one.ask)
-        rows.append(
-            [str(one.id), state.roster.label(one.arm), f"{one.last:.12g}", asked, one.by, when(one.at), remark_of(one)]
-        )
-    show(("id", "arm", "value", "ask", "by", "when", "remark"), rows)
+        row = [str(one.id), state.roster.label(one.arm), f"{one.last:.12g}", "-" if one.ask is None else str(one.ask)]
+        row += [label_text(one.group)] if has_labels else []
+        rows.append([*row, one.by, when(one.at), remark_of(one)])
+    show(("id", "arm", "value", "ask", *(["group"] if has_labels else []), "by", "when", "remark"), rows)
 
 
 # ---- the state of a study

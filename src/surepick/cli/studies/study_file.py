@@ -5,7 +5,7 @@ import re
 import tomllib
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
 
 from pydantic import ConfigDict, Field, ValidationError, create_model
 
@@ -47,6 +47,10 @@ _TABLE: Keys = {
         str | float,
         Field("1d", description='How long an ask is kept for its worker: "2h", "3d", "none" for ever.'),
     ),
+    "group_by": (
+        Literal["worker"] | None,
+        Field(None, description="Label every value with the worker who tells it."),
+    ),
     **{each.name: (get_type_hints(TableOptions)[each.name], each.default) for each in fields(TableOptions)},
     "features": (list[str] | None, Field(None, description="Use only these columns as features.")),
     "drop": (list[str] | None, Field(None, description="Columns to leave out.")),
@@ -83,6 +87,7 @@ class StudySettings(NamedTuple):
     table: TableOptions
     learner: LearnerOptions
     lease: str | float
+    group_by: str | None
 
 
 def read_study_file(path: Path) -> StudySettings:
@@ -111,7 +116,8 @@ def read_study_file(path: Path) -> StudySettings:
         "reward_range": None if said.reward_range is None else tuple(said.reward_range),
         "option": [f"{name}={value!r}" for name, value in said.option.items()],
     }
-    return StudySettings(said.name or path.stem, *chosen, TableOptions(**table), LearnerOptions(**learner), said.lease)
+    options = TableOptions(**table), LearnerOptions(**learner)
+    return StudySettings(said.name or path.stem, *chosen, *options, said.lease, said.group_by)
 
 
 def _words(error: ValidationError) -> str:
