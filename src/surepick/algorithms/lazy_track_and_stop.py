@@ -33,10 +33,12 @@ from surepick.core.design.solve import optimal_design, separating_design
 from surepick.core.linalg import one_blas_thread
 from surepick.errors import InvalidInput
 from surepick.sampling.base import Sampler, SamplerContext
+from surepick.sampling.pool import PoolSampler
 from surepick.sampling.schedules import Geometric, Schedule, schedule_for
 from surepick.sampling.tracking import EigenvalueFloor, ExplorationSet, Tracker, Tracking, check_share, exploration_set
 from surepick.stopping import as_rule
 from surepick.stopping.base import Rule
+from surepick.stopping.pool import PoolBetting
 from surepick.types import Array, IntArray
 
 # Relative gaps of the designs. A gap of one percent costs at most one percent of the pulls. Early on the estimate is
@@ -100,9 +102,22 @@ class LazyTrackAndStop(Options):
     takes_vectors: ClassVar[bool] = True
     supports_top_m: ClassVar[bool] = True
     takes_costs: ClassVar[bool] = True
+    takes_pool: ClassVar[bool] = True
+
+    def unsupported(self, task: Task) -> str | None:
+        """Return why these options have no meaning for a pool, whose items are asked of all arms."""
+        if task.pool is None:
+            return None
+        values = {one.name: (getattr(self, one.name), one.default) for one in fields(self)}
+        given = [name for name, (value, default) in values.items() if not (value is default or str(value) == default)]
+        if not given or (given == ["stopping"] and self.stopping == "betting"):
+            return None
+        return f"`{given[0]}` must be left out beside `pool`: every item is asked of all arms left, and bets decide."
 
     def compose(self, task: Task) -> tuple[Sampler, Rule]:
         """Return the sampler and the stopping rule."""
+        if task.pool is not None:
+            return PoolSampler(task), PoolBetting()
         if not task.arms.is_enumerable:
             return self._rounds(task).compose(task)
         if self.design is not None:

@@ -116,6 +116,7 @@ def _limits(algorithm: object, name: str, task: Task) -> Iterator[str]:
             '"lazy-track-and-stop", which learns it.'
         )
     asked = {"m": task.m > 1 and not can("supports_top_m"), "costs": task.costs is not None and not can("takes_costs")}
+    asked["pool"] = task.pool is not None and not can("takes_pool")
     for option in [option for option, is_too_much in asked.items() if is_too_much]:
         yield f'`{option}` cannot be given to {name}, which plans without; use "lazy-track-and-stop".'
     arms, candidates = task.arms, task.candidates

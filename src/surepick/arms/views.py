@@ -351,6 +351,8 @@ class Task:
     """Whether only rules that bet on blocks have a proof for the noise."""
     model: str = "linear"
     """Or "unstructured": every arm has a mean of its own."""
+    pool: int | None = None
+    """Items of the table of scores, each asked of all arms once; None: rewards come from no table."""
 
     @property
     def noise_std(self) -> float:

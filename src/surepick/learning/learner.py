@@ -92,6 +92,7 @@ class Learner:
             noise=noise.name,
             needs_bets=noise.needs_bets,
             model=spec.model,
+            pool=spec.n_items,
         )
         self._begin()
 
@@ -102,7 +103,7 @@ class Learner:
         if why := self.rule.unsupported(self.task):
             raise InvalidInput(why)
         sampler = self.noise_model.sampler(sampler, self.measured_arms.dim)
-        setting = Setting(self.task, self.rule, self.noise_model, self.earlier)
+        setting = Setting(self.task, self.rule, self.noise_model, self.earlier, self.spec.items)
         self.state = LearnerState(setting, Plans(sampler, self.task, self.rule, self.costs, self.budget))
         """What the events add up to; a study proposes and applies its events here."""
         self._read_at: tuple[Settlement, int, int] | None = None
@@ -196,8 +197,13 @@ class Learner:
     def next_asks(self, n: int = 1, *, group: Any = None) -> list[Ask]:
         """Return the next n arms as `next_arms` does, each with the number that `tell` and `fail` accept."""
         label = () if group is None else group_label(group)
-        asks = self.state.ask(_batch_size(n), group=label)
-        return [Ask(number, self.measured_arms.arm_of(arm), label) for number, arm in asks]
+        asks, ledger = self.state.ask(_batch_size(n), group=label), self.state.ledger
+        labels = [ledger.asked_label(number) if self.spec.items else label for number, _ in asks]
+        arms = [self.measured_arms.arm_of(arm) for _, arm in asks]
+        return [
+            Ask(number, arm, own, self.spec.item_of(own))
+            for (number, _), arm, own in zip(asks, arms, labels, strict=True)
+        ]
 
     def tell(self, arm: Arm, reward: float, *, ask: int | Literal["none"] | None = None, group: Any = None) -> None:
         """Take in a result, asked for or not.

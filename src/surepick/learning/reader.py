@@ -164,7 +164,15 @@ class Reader:
             return Forecast(0.0, 0.0, 0.0)
         if self.n_undecidable or not self.leaders:
             return Forecast(math.inf)
-        return self._forecast().at_least(books.n_planned + books.pending.total())
+        return self._forecast().between(books.n_planned + books.pending.total(), self._most_left)
+
+    @property
+    def _most_left(self) -> float:
+        """Pulls that are left at most: a pool ends with its last item."""
+        pool, books = self._learner.task.pool, self._learner.state.ledger
+        if pool is None or self.survivors is None:
+            return math.inf
+        return (pool - books.n_opened) * len(self.survivors) + books.n_planned + books.pending.total()
 
     def _forecast(self) -> Forecast:
         decision, learner, fit = self.decision, self._learner, self._fit
@@ -307,11 +315,13 @@ class Reader:
     def noise_std(self) -> float | None:
         """The noise scale for intervals: as given; None if one level is learnt; inf where no interval is proved.
 
-        No interval is proved with many levels or an unknown law, noise that does not look normal, an allowed misfit,
+        No interval is proved with many levels or an unknown law, noise that does not look normal, an allowed misfit, a
+        pool,
         arms that may have been chosen after a look at results that would count here, or too few results.
         """
         learner = self._learner
         has_none = learner.noise != "same" or learner.misfit > 0.0 or learner.state.is_guided or self.noise_doubt != ""
+        has_none = has_none or learner.task.pool is not None
         return math.inf if has_none or not self._known.prefix().has_theta else learner.noise_std
 
     @property
@@ -473,6 +483,7 @@ def given_of(learner: "Learner") -> dict[str, Any]:
         "allowed_misfit": learner.misfit,
         "earlier": learner.earlier if learner.state.start is None else "kept",
         "reward_range": learner.reward_range,
+        "pool": learner.task.pool,
         "algorithm": learner.algorithm,
         "seed": learner.seed,
     }

@@ -69,6 +69,8 @@ class Setting:
     noise: NoiseModel
     earlier: Literal["evidence", "guidance"]
     """How results told before the first block are used."""
+    items: tuple[int | str, ...] = ()
+    """Items of a pool in the order in which they are asked; each is a block."""
 
 
 @final
@@ -106,7 +108,7 @@ class Settlement:
         self.levels = noise.variances(self._white.dim)
         self.verdict: Verdict | None = None
         """The last verdict of the rule."""
-        self._watches = watches and not noise.needs_bets
+        self._watches = watches and not (noise.needs_bets or setting.items)
         self.model = Model(self._white, noise.std, is_watched=self._watches, is_exact=task.misfit == 0.0)
         self.path: list[tuple[int, float, float]] = []
         """How evidence grew: pulls, evidence and target when the rule looked."""
@@ -322,6 +324,7 @@ class Settlement:
 
         block = self._noise.block((arms, X, rewards), self._past, self.levels, repetitions)
         if block is not None:
+            block.number = planned.number
             self._noise.mind_rounding(block, self._past, was_coarse=True)
         return block
 

@@ -22,6 +22,7 @@ from surepick.arms.tables.joining import read_joining
 from surepick.arms.views import WhitenedArms
 from surepick.errors import ArmsDoNotSpan, InvalidInput
 from surepick.learning.learner import Learner
+from surepick.learning.spec import DEFAULTS, OPTIONS
 from surepick.stopping.base import Start
 from surepick.stopping.betting import BettingState
 from surepick.types import ArmKey, MeasurementId, ResultNumber
@@ -323,7 +324,11 @@ def era_after(state: "State", changes: Mapping[str, Any]) -> Era:
 
 def changed_names(before: Mapping[str, Any], options: Mapping[str, Any]) -> list[str]:
     """Return the names of options that are not as they were."""
-    return [name for name, value in options.items() if value != before[name]]
+    return [
+        name
+        for name in dict.fromkeys([*options, *before])
+        if options.get(name, DEFAULTS.get(name)) != before.get(name, DEFAULTS.get(name))
+    ]
 
 
 def _learner_in(catalog: ArmCatalog, options: Mapping[str, Any], earlier: Earlier) -> Learner:
@@ -375,7 +380,7 @@ def changed_options(options: Mapping[str, Any], changes: Mapping[str, Any]) -> J
     for name, value in changes.items():
         if name == "algorithm" and not isinstance(value, str):
             raise InvalidInput(f"a study keeps its algorithm by name, got {value!r}; register it and pass the name.")
-        place = changed if name in options and name != "own" else changed["own"]
+        place = changed if (name in options or name in OPTIONS) and name != "own" else changed["own"]
         kept = value
         if isinstance(value, list | tuple | np.ndarray | np.generic):
             try:
@@ -384,7 +389,8 @@ def changed_options(options: Mapping[str, Any], changes: Mapping[str, Any]) -> J
                 raise InvalidInput(f"`{name}` must have rows of equal length, got {reprlib.repr(value)}.") from None
             kept = numbers.tolist() if numbers.dtype.kind in "bifu" else kept
         place[name] = list(kept) if isinstance(kept, tuple) else kept
-    return changed
+    later = [name for name, option in OPTIONS.items() if option.in_log == "if set"]
+    return {name: value for name, value in changed.items() if name not in later or value != DEFAULTS[name]}
 
 
 def next_era(state: "State", join: Any, retired: Sequence[ArmKey], changes: Mapping[str, Any]) -> Json:

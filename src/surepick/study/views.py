@@ -199,6 +199,8 @@ def reason_for(state: "State", one: "AskRecord") -> str:
     again = "; asked again, since an attempt before gave no result" if one.is_again else ""
     if state.stopped:
         return f"checks the model after the verdict{again}"
+    if state.learner.task.pool is not None:
+        return f"each item of the pool is asked of every arm that is not excluded{again}"
     leaders, rival = state.rivalry
     if not leaders:
         return f"no data in this direction yet{again}"
