@@ -419,7 +419,7 @@ def count_shapes(X: np.ndarray, theta: np.ndarray, law: Law, runs: range, places
             warnings.simplefilter("ignore")
             result = sp.identify(
                 X,
-                lambda arm, rng=rng: round(float(X[arm] @ theta) + law(rng, arm), places),
+                lambda arm, rng=rng: round(float(X[arm] @ theta) + law(rng, arm), places),  # type: ignore[misc]
                 delta=0.1,
                 seed=run,
                 max_pulls=SHAPE_PULLS,

@@ -43,7 +43,7 @@ def until_verdict(scores: Array) -> tuple[int, int]:
 
 def without_the_end(scores: Array) -> int:
     """Return the items until the verdict of bets with m = 0, M + 1 if there is none."""
-    n_items, n_arms = scores.shape
+    n_items, n_arms = len(scores), scores.shape[1]
     sums, logs, is_alive = np.zeros(n_arms), np.zeros((n_arms, 16)), np.ones(n_arms, dtype=bool)
     for t, seen in enumerate(scores, start=1):
         leader = int(np.argmax(np.where(is_alive, sums, -1.0)))
@@ -76,12 +76,12 @@ def pulls(n_runs: int) -> list[dict[str, Any]]:
             scores = table(rng, (SHARE, SHARE - gap, SHARE - gap), N_ITEMS)  # in random order
             n, answer = until_verdict(scores)
             found.append((n, answer != 0, without_the_end(scores)))
-        n, wrong, other = (np.array(column) for column in zip(*found, strict=True))
+        items, wrong, other = (np.array(column) for column in zip(*found, strict=True))
         capped = np.minimum(other, N_ITEMS)
         rows.append(
             {
-                "gap": gap, "runs": n_runs, "items": round(float(n.mean()), 1),
-                "se": round(float(n.std(ddof=1)) / math.sqrt(n_runs), 1), "wrong": int(wrong.sum()),
+                "gap": gap, "runs": n_runs, "items": round(float(items.mean()), 1),
+                "se": round(float(items.std(ddof=1)) / math.sqrt(n_runs), 1), "wrong": int(wrong.sum()),
                 "items with m = 0": round(float(capped.mean()), 1),
                 "se with m = 0": round(float(capped.std(ddof=1)) / math.sqrt(n_runs), 1),
                 "decided with m = 0": round(float((other <= N_ITEMS).mean()), 3),

@@ -28,8 +28,9 @@ hardness = rng.standard_normal(N_QUESTIONS)
 is_right = skill[:, None] - hardness + 0.6 * rng.standard_normal((len(PROMPTS), N_QUESTIONS)) > 0.0
 
 
-def grade(prompt: int, question: int) -> bool:
-    """Stand in for a call of the model and a check of its answer."""
+def grade(*call: int) -> bool:
+    """Stand in for a call of the model with a prompt and a question, and for a check of its answer."""
+    prompt, question = call
     return bool(is_right[prompt, question])
 
 

@@ -263,7 +263,7 @@ def test_noise_as_given_raises_no_alarm() -> None:
         for run in range(12):
             assert not identify(X, RunSettings(seed=run), noise_std=0.5).noise_contradicted
             coin = RunSettings(seed=run, noise_std=0.0)
-            result = identify(X, lambda arm, lab=coin: lab(arm) + float(lab.rng.choice([-0.5, 0.5])), noise_std=0.5)
+            result = identify(X, lambda arm, lab=coin: lab(arm) + float(lab.rng.choice([-0.5, 0.5])), noise_std=0.5)  # type: ignore[misc]
             assert not result.noise_contradicted
 
 

@@ -24,9 +24,9 @@ def learner(**options: Any) -> Learner:
     return Learner("lazy-track-and-stop", np.eye(K), **GIVEN | {"pool": M} | options)
 
 
-def run(one: Learner, n: int = 1) -> list[tuple[int, int]]:
+def run(one: Learner, n: int = 1) -> list[tuple[Any, Any]]:
     """Ask in batches and tell the table; return the cells that were asked for."""
-    cells = []
+    cells: list[tuple[Any, Any]] = []
     while asks := one.next_asks(n):
         cells += [(ask.arm, ask.item) for ask in asks]
         for ask in asks:
@@ -38,7 +38,8 @@ def test_identify_asks_each_item_once_of_all_that_are_left() -> None:
     """Identify asks each item once of all that are left."""
     cells: list[tuple[int, int]] = []
 
-    def score(prompt: int, question: int) -> float:
+    def score(*cell: int) -> float:
+        prompt, question = cell
         cells.append((prompt, question))
         return float(TABLE[prompt, question])
 
@@ -63,7 +64,8 @@ def test_order_follows_from_the_seed_and_names_are_passed_on(tmp_path: Path) -> 
     names = [f"question {item}" for item in range(M)]
     seen: list[Any] = []
 
-    def score(prompt: int, question: str) -> float:
+    def score(*cell: Any) -> float:
+        prompt, question = cell
         seen.append(question)
         return float(TABLE[prompt, names.index(question)])
 
@@ -145,8 +147,8 @@ def test_void_counts_at_its_worst_and_a_correction_replays() -> None:
     assert one.decision.evidence < plain.decision.evidence
     one.restore(n)
     assert one.decision == plain.decision
-    for each in range(K):  # the whole first item is lost
-        one.void(each)
+    for first in range(K):  # the whole first item is lost
+        one.void(first)
     assert one.decision.evidence < plain.decision.evidence
     run(one)
     assert one.stopped

@@ -71,7 +71,7 @@ class Progress:
 @takes_options
 def identify(
     arms: Any,
-    pull: Callable[..., float | tuple[float, Any]],
+    pull: Callable[[Any], float | tuple[float, Any]],
     *,
     algorithm: str | Algorithm = "lazy-track-and-stop",
     candidates: Any = None,
@@ -174,13 +174,14 @@ class _Session:
     def __init__(
         self,
         learner: Learner,
-        pull: Callable[..., float | tuple[float, Any]],
+        pull: Callable[[Any], float | tuple[float, Any]],
         on_pull: Callable[[Progress], object] | None,
         audit: int | Literal["auto"] = 0,
     ) -> None:
         self._learner, self._identity = learner, learner.identity
         """Read now: arms that can no longer be read later must not take the rewards with them."""
-        self._pull, self._on_pull, self._audit = pull, on_pull, audit
+        self._pull: Callable[..., float | tuple[float, Any]] = pull
+        self._on_pull, self._audit = on_pull, audit
         self._untold: tuple[Arm, Any] | None = None
         """An arm, and its reward on the way to the learner, alone or with a group."""
         self._n_pulled = 0

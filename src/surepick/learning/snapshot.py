@@ -67,7 +67,7 @@ class Ask:
     arm: Arm
     group: GroupLabel = ()
     """Where and when it will be measured, if that was said: pairs of factor and level."""
-    item: int | str | None = None
+    item: Any = None
     """In a pool, the item to measure the arm on: its number from 0, or its name if the pool has names."""
 
 
