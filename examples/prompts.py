@@ -37,7 +37,7 @@ def grade(*call: int) -> bool:
 def main(folder: Path) -> sp.Result:
     """Find the best prompt on the questions, and write the report."""
     prompts = sp.FiniteArms(np.eye(len(PROMPTS)), names=PROMPTS)
-    result = sp.identify(prompts, grade, pool=N_QUESTIONS, rewards="binary", model="unstructured")
+    result = sp.identify(prompts, grade, pool=N_QUESTIONS, rewards="binary")
     print(result.explain())
     whole = is_right.size
     print(f"{result.n_pulls:,} calls, where the whole table takes {whole:,}.")

@@ -6,8 +6,9 @@ events, makes all bets again, and compares the verdicts:
 
     python verify_certificate.py certificate.json log.csv
 
-It covers the default rule on a list of arms with normal noise of one standard deviation, known or unknown, and refuses
-other options. Theorem numbers are those of docs/guarantee.md.
+It covers the default rule on a list of arms with normal noise of one standard deviation, known or unknown, also where
+arms are called met or failed against a threshold or a control, and refuses other options. Theorem numbers are those of
+docs/guarantee.md.
 
 Exit codes:
     0: every entry of the certificate was checked and agrees.
@@ -45,6 +46,8 @@ COVERED = {
     "kind": "finite",
     "rule": "betting",
     "epsilon": 0,
+    "threshold": None,
+    "control": None,
     "misfit": 0,
     "m": 1,
     "model": "linear",
@@ -52,9 +55,10 @@ COVERED = {
     "reward_range": None,
     "rewards": None,
     "candidates": None,
-    "groups": "watch",
 }
 """Options that change the bets, and the values that this program covers."""
+OF_CALLS = ("rule", "epsilon", "threshold", "control")
+"""Of these, those that may have other values where arms are called."""
 
 ROUNDING = 1e-6
 """Relative difference that rounding on another machine may make."""
@@ -115,12 +119,11 @@ def grid_step(readings: Array) -> float:
     return math.inf
 
 
-def repeats_too_often(X: Array, r: Array, rss: float) -> bool:
+def repeats_too_often(X: Array, r: Array, rss: float, n_spare: int) -> bool:
     """Whether readings of an arm equal its first reading too often for noise of their scatter."""
     _, first, arm = np.unique(X, axis=0, return_index=True, return_inverse=True)
     n = len(r) - len(first)
     n_equal = int((r == r[first[arm.ravel()]]).sum()) - len(first)
-    n_spare = len(r) - X.shape[1]
     if n_equal < max(3, 0.2 * n) or n_spare <= 0 or (n_equal == n and np.ptp(r) > 1e4 * grid_step(r)):
         return n_equal == n and n_equal >= 3 and n_spare > 0
     # The density of normal noise at its mean, times a step, bounds the probability of two equal readings.
@@ -178,7 +181,42 @@ def least_squares(X: Array, r: Array) -> Fit | None:
     return Fit(A, np.asarray(np.linalg.inv(A), dtype=np.float64), theta, float(((r - X @ theta) ** 2).sum()))
 
 
+class Pulls(NamedTuple):
+    """Results with the rows of their arms and the indicators of their groups; Z is None if groups have no offsets."""
+
+    X: Array
+    r: Array
+    Z: Array | None
+
+    def projected(self, *, keeps_level: bool) -> tuple[Array, Array, int]:
+        """Return rows and results without the offsets of groups, and the rank of Z (Theorem 36)."""
+        X, r, Z = self
+        if Z is None or not len(r):
+            return X, r, 0
+        Q = np.eye(len(r)) - Z @ np.linalg.pinv(Z) + (1 / len(r) if keeps_level else 0)
+        return Q @ (Q @ X), Q @ (Q @ r), int(np.linalg.matrix_rank(Z))
+
+    @property
+    def cells(self) -> Array:
+        """Rows that tell arms apart, and groups if these have offsets."""
+        return self.X if self.Z is None else np.hstack([self.X, self.Z])
+
+
 # ---- bets
+
+
+class Terms(NamedTuple):
+    """A block and what is known before it: the terms of the bets on the block."""
+
+    past: Fit
+    n_spare: int
+    """Spare degrees of freedom of the past."""
+    rounding: Rounding
+    variance: float
+    """Of the noise, as the past has it."""
+    C: Array
+    """Covariance of the belief."""
+    block: Pulls
 
 
 class Bets:
@@ -187,18 +225,26 @@ class Bets:
     Args:
         X: rows of all arms, in the coordinates that the first event of the era fixed.
         level: direction in which all arms have the same mean, in these coordinates.
-        noise_std: standard deviation of the noise, None if unknown.
-        delta: allowed error probability.
+        options: of the era: delta, the allowed error probability; noise_std, the standard deviation of the noise, None
+            if unknown; and how far readings drift within a block.
         same: for each arm the first arm with the same row.
         gone: arms that have retired.
     """
 
-    def __init__(
-        self, X: Array, level: Array, noise_std: float | None, delta: float, same: npt.NDArray[np.int64], gone: set[int]
-    ) -> None:
-        self.X, self.level, self.noise_std, self.same = X, level, noise_std, same
-        self.price = -math.log(delta)
+    def __init__(self, X: Array, level: Array, options: Event, same: npt.NDArray[np.int64], gone: set[int]) -> None:
+        self.X, self.level, self.noise_std, self.same = X, level, options["noise_std"], same
+        if options.get("drift"):  # Theorem 37
+            self.noise_std = math.sqrt(options["noise_std"] ** 2 + options["drift"] ** 2 / 2)
+        self.price = -math.log(options["delta"])
         self.L = np.array([math.inf if arm in gone else 0.0 for arm in range(len(X))])
+        ones = np.ones(len(X))
+        self.has_constant = np.abs(X @ np.linalg.lstsq(X, ones, rcond=None)[0] - ones).max() < 1e-6
+
+    def fit(self, pulls: Pulls) -> tuple[Fit | None, int]:
+        """Return the fit of results, without the offsets of groups, and the results beyond its parameters."""
+        X, r, n_offsets = pulls.projected(keeps_level=self.has_constant)
+        n_level = 1 if n_offsets and self.has_constant else 0  # the level is one of the offsets
+        return least_squares(X, r), len(r) - X.shape[1] - n_offsets + n_level
 
     def evidence(self, leader: int) -> float:
         """Return the least log wealth against an arm that differs from the leader."""
@@ -253,14 +299,14 @@ class Bets:
         gammas = math.lgamma(c) - math.lgamma(a) + a * math.log(a) + c
         return float(gammas + c * math.log(w / c) - a * w - price)
 
-    # Theorem 3; for unknown noise Theorem 23
+    # Theorem 3; for unknown noise Theorem 23; where groups have offsets Theorem 36
 
-    def settle(self, past_X: Array, past_r: Array, X: Array, r: Array) -> int | None:
+    def settle(self, before: Pulls, block: Pulls) -> int | None:
         """Settle the bets on a block, which the past fixed; return the leader by the past, None without bets."""
-        past, n_spare = least_squares(past_X, past_r), len(past_r) - self.X.shape[1]
-        if past is None or not len(r) or (not self.noise_std and n_spare <= 0):
+        past, n_spare = self.fit(before)
+        if past is None or not len(block.r) or (not self.noise_std and n_spare <= 0):
             return None
-        rounding = Rounding(0.0, 0.0, 0.0) if self.noise_std else self._rounding(past_X, past_r, past.rss, X, r)
+        rounding = Rounding(0.0, 0.0, 0.0) if self.noise_std else self._rounding(before, past.rss, n_spare, block)
         if rounding is None:
             return None
         if self.noise_std:
@@ -269,25 +315,42 @@ class Bets:
             variance = max(past.rss / n_spare, np.finfo(float).eps ** 2 * float(past.theta @ past.theta))
         C = self._belief(past, variance)
         leader = int(np.argmax(np.where(self.L < self.price, (self.X @ past.theta)[self.same], -np.inf)))
-        # A copy of the leader is the leader under another number; the leader stands for both from now on.
-        self.L[(self.same == self.same[leader]) & (np.arange(len(self.L)) != leader)] = math.inf
-        self._bet(past, n_spare, rounding, variance, C, leader, X, r)
+        self._stake(leader, Terms(past, n_spare, rounding, variance, C, block))
         return leader
 
-    def _rounding(self, past_X: Array, past_r: Array, rss: float, X: Array, r: Array) -> Rounding | None:
+    def _stake(self, leader: int, terms: Terms) -> None:
+        """Multiply the wealth against each arm by what the bets on the leader's lead over the arm return."""
+        # A copy of the leader is the leader under another number; the leader stands for both from now on.
+        self.L[(self.same == self.same[leader]) & (np.arange(len(self.L)) != leader)] = math.inf
+        is_open = (self.same != self.same[leader]) & (self.L < self.price)
+        self.L += self._log_returns(terms, self.X[leader] - self.X, is_open, self.L)
+
+    def answer(self, leader: int) -> list[int]:
+        """Return the answer of a verdict."""
+        return [leader]
+
+    def _rounding(self, before: Pulls, rss: float, n_spare: int, block: Pulls) -> Rounding | None:
         """Return how results are rounded: by the past, or by all results if the past shows no grid.
 
         None if the past's own results are all equal or repeat too often: then no bets are made.
         """
-        known_step = grid_step(past_r)
-        if math.isinf(known_step) or repeats_too_often(past_X, past_r, rss):
+        n, known_step = len(before.r), grid_step(before.r)
+        both = self._together(before, block)
+        if math.isinf(known_step) or repeats_too_often(both.cells[:n], before.r, rss, n_spare):
             return None
-        all_X, all_r = np.vstack([past_X, X]), np.append(past_r, r)
-        both = least_squares(all_X, all_r)
-        assert both is not None
-        step, readings, squares = (known_step, past_r, rss) if known_step else (grid_step(all_r), all_r, both.rss)
-        bias = rounding_bias(step, squares, len(readings)) if step else 0.0
-        return Rounding(known_step, step, math.inf if repeats_too_often(all_X, all_r, both.rss) else bias)
+        fit, spare = self.fit(both)
+        assert fit is not None
+        step, n, squares = (known_step, n, rss) if known_step else (grid_step(both.r), len(both.r), fit.rss)
+        bias = rounding_bias(step, squares, n) if step else 0.0
+        repeats = repeats_too_often(both.cells, both.r, fit.rss, spare)
+        return Rounding(known_step, step, math.inf if repeats else bias)
+
+    @staticmethod
+    def _together(one: Pulls, other: Pulls) -> Pulls:
+        Z = None
+        if one.Z is not None and other.Z is not None:
+            Z = np.vstack([one.Z, other.Z])
+        return Pulls(np.vstack([one.X, other.X]), np.append(one.r, other.r), Z)
 
     def _belief(self, past: Fit, variance: float) -> Array:
         """Return the posterior covariance under the likeliest prior N(0, t2 I + t1 m m') of a grid; m: common level."""
@@ -305,38 +368,110 @@ class Bets:
         prior = priors[int(np.argmax(log_likelihoods))]
         return np.asarray(np.linalg.inv(np.linalg.inv(prior) + past.A / variance), dtype=np.float64)
 
-    def _bet(
-        self, past: Fit, n_spare: int, rounding: Rounding, variance: float, C: Array, leader: int, X: Array, r: Array
-    ) -> None:
-        """Multiply the wealth against each arm by what the bets on the leader's lead over the arm return."""
+    def _log_returns(
+        self, terms: Terms, Y: Array, is_open: npt.NDArray[np.bool_], L: Array, shift: float = 0.0
+    ) -> Array:
+        """Return the log returns of bets on theta' y + shift > 0 for rows y; 0 where there is no bet.
+
+        Args:
+            terms: block and past.
+            Y: contrasts, one for each arm.
+            is_open: whether to bet on each of them.
+            L: log wealth so far; bets know how much is missing.
+            shift: a known number.
+        """
+        past, n_spare, rounding, variance, C, block = terms
+        X, r, n_offsets = block.projected(keeps_level=False)
         spread, axes = np.linalg.eigh(X.T @ X)
-        is_seen = spread > 1e-12 * spread[-1]
+        is_seen = spread > 1e-12 * max(spread[-1], (block.X**2).sum() if n_offsets else 0)
         seen, unseen = axes[:, is_seen], axes[:, ~is_seen]
         pseudo_inverse, outside = seen / spread[is_seen] @ seen.T, unseen @ unseen.T
         theta = past.theta + pseudo_inverse @ X.T @ (r - X @ past.theta)
-        Y = self.X[leader] - self.X
         q, s2, missed = (((Y @ M) * Y).sum(axis=1) for M in (pseudo_inverse, C, outside @ past.inverse @ outside))
-        is_open = (self.same != self.same[leader]) & (self.L < self.price)
         bet = is_open & (q > 0) & (s2 > 0) & (missed <= 1e-12 * q)
         Y, sd, s2 = Y[bet], np.sqrt(variance * q[bet]), s2[bet]
         # In standard deviations of the block's estimate of the lead: mu believed, w found, off by rounding.
-        off, mu = rounding.bias * math.sqrt(len(r) / variance), Y @ C @ past.A @ past.theta / variance / sd
+        off, mu = rounding.bias * math.sqrt(len(r) / variance), (Y @ C @ past.A @ past.theta / variance + shift) / sd
         if rounding.known_step:  # no stake where the past believes in no more than rounding can cause
             is_more = mu > off
             bet[bet] = is_more
             Y, sd, s2, mu = Y[is_more], sd[is_more], s2[is_more], mu[is_more]
-        goal = np.sqrt(2 * (self.price - self.L[bet]))
-        mu, w = np.clip(mu - off, 0, goal), np.maximum(Y @ theta / sd - off, -1e150)
+        goal = np.sqrt(2 * (self.price - L[bet]))
+        mu, w = np.clip(mu - off, 0, goal), np.maximum((Y @ theta + shift) / sd - off, -1e150)
         tau = np.minimum(np.sqrt(s2 / sd**2 + (0 if self.noise_std else mu**2 / (2 * n_spare))), goal)
         D = stakes_of(mu, tau)
         if self.noise_std:
             returns = D * w
         else:
-            D, nu = np.minimum(D, 12), len(r) - seen.shape[1]
-            rss = max(((r - X @ theta) ** 2).sum(), len(r) * (1e-12 * np.abs(X @ past.theta).max()) ** 2)
+            D, nu = np.minimum(D, 12), len(r) - seen.shape[1] - n_offsets
+            sizes = block.r if n_offsets else X @ past.theta
+            rss = max(((r - X @ theta) ** 2).sum(), len(r) * (1e-12 * np.abs(sizes).max()) ** 2)
             scatter = np.where(w > 0, np.maximum(rss, nu * rounding.step**2 / 12), rss) / variance
             returns = log_mean_exp(D * w / np.sqrt(np.maximum(w**2 + scatter, 1e-300)), nu)
-        self.L[bet] += np.logaddexp.reduce(returns - D**2 / 2 + np.log(SHARES))
+        won = np.zeros(len(L))
+        won[bet] = np.logaddexp.reduce(returns - D**2 / 2 + np.log(SHARES))
+        return won
+
+
+class Calls(Bets):
+    """Two accounts for each arm, on "met" and on "failed", and the calls they make (Theorem 40, Theorem 43).
+
+    Args:
+        bets: arguments of `Bets`.
+        control: number of the control, None for a threshold.
+    """
+
+    def __init__(self, *bets: Any, control: int | None) -> None:
+        super().__init__(*bets)
+        options: Event = bets[2]
+        self.control, self.epsilon, self.is_fdr = control, options["epsilon"], options.get("calls") == "fdr"
+        self.target = options["threshold"] if control is None else -options.get("margin", 0.0)
+        self.Y = self.X - (0.0 if control is None else self.X[control])
+        self.accounts = np.zeros((2, len(self.X)))
+        self.calls = np.zeros(len(self.X), dtype=int)  # 1 met, -1 failed
+        is_row = np.isfinite(self.L) & (np.arange(len(self.X)) != control)
+        self.n_rows = int(is_row.sum())
+        # Rows of zeros, and copies of the control, need no measurement.
+        is_known = ~self.X.any(axis=1) if control is None else self.same == self.same[control]
+        is_met = self.target < 0 or (self.target == 0 and control is None)
+        self.calls[is_row & is_known], self.accounts[:, is_known] = 1 if is_met else -1, math.inf
+        self.is_row = is_row
+
+    @property
+    def is_open(self) -> npt.NDArray[np.bool_]:
+        """Which arms have no call."""
+        return np.asarray(self.is_row & (self.calls == 0))
+
+    def _less_price(self, side: int) -> Array:
+        """Return the account for a call less log(K/k), k the arms that share the risk with it."""
+        n = int((self.calls == side).sum()) if self.is_fdr else 0
+        shared = np.where(self.calls == 0, n + 1, max(n, 1)) if self.is_fdr else np.ones(len(self.calls))
+        less = self.accounts[0 if side > 0 else 1] - np.log(self.n_rows / shared)
+        return np.where(self.calls == -side, -math.inf, less)
+
+    def evidence(self, leader: int) -> float:
+        """Return the evidence for the call that has least; no call is missing if it reaches the price."""
+        return float(np.max([self._less_price(side) for side in (1, -1)], axis=0)[self.is_row].min())
+
+    def answer(self, leader: int) -> list[int]:
+        """Return the arms called met."""
+        return [int(arm) for arm in np.flatnonzero(self.calls == 1)]
+
+    def _stake(self, leader: int, terms: Terms) -> None:
+        before = {side: self._less_price(side) for side in (1, -1)}
+        for place, side in enumerate((1, -1)):
+            shift = self.epsilon - side * self.target
+            self.accounts[place] += self._log_returns(terms, side * self.Y, self.is_open, before[side], shift)
+        is_met = self.accounts[0] >= self.accounts[1]
+        for place, side in enumerate((1, -1)):
+            arms = np.flatnonzero(self.is_open & (is_met == (side > 0)))
+            arms = arms[np.argsort(-self.accounts[place, arms], kind="stable")]
+            n = int((self.calls == side).sum())
+            for last in range(len(arms), 0, -1):  # the longest list in which all have reached its price
+                price = self.price + math.log(self.n_rows / (n + last if self.is_fdr else 1))
+                if self.accounts[place, arms[last - 1]] >= price:
+                    self.calls[arms[:last]] = side
+                    break
 
 
 def stakes_of(mu: Array, tau: Array) -> Array:
@@ -419,6 +554,7 @@ class Study:
         self.options: Event = {}
         self.measurements: list[Measurement] = []
         self.said: list[int] = []
+        self.has_said = False
         self.found: dict[str, Any] = {"best": []}
         self._places: dict[int, Place] = {}
         self._labels: dict[int | None, set[tuple[str, str]]] = {}
@@ -447,7 +583,7 @@ class Study:
         # A verdict is said at once: until then nothing is told or planned.
         may_wait = kind in ("stopped", "resumed", "asked", "failed", "expired")
         require(
-            holds=(may_wait or self.said == self.found["best"]) and (n == 1) == (kind == "created"),
+            holds=(may_wait or self._is_said) and (n == 1) == (kind == "created"),
             otherwise=f"event {n} is not due: best {self.found['best']}, by the log {self.said}",
         )
         handlers: dict[str, Callable[[Event], None]] = {
@@ -474,18 +610,22 @@ class Study:
         self.options = event["options"]
         arms = event.get("arms") or event["joined"] or {"rows": [], "names": []}
         given = {**event, **self.options, "kind": arms.get("kind", "finite")}
+        is_called = given["rule"] == "targets"
         odd = [key for key, value in COVERED.items() if given.get(key, value) != value]
+        odd = [key for key in odd if not (is_called and key in OF_CALLS)] + ["kept"] * (is_called and "kept" in event)
         odd += ["noise_std"] if isinstance(self.options["noise_std"], list) else []
+        odd += ["edition"] if self.options.get("edition", 1) not in (1, 2) else []
         require(holds=not odd, otherwise=f"unusual {odd}; use `surepick verify`", code=CANNOT_CHECK)
         has_open = any(place[0] == self.era and place not in self._told for place in self._open)
-        self.era, self.said = self.era + 1, []
+        self.era, self.said, self.has_said = self.era + 1, [], False
         self.rows, self.names = self.rows + arms["rows"], self.names + (arms["names"] or [])
         retired, is_kept = set(event.get("retired", [])), "kept" in event
         groups: list[Results] = [dict(enumerate(self.measurements))]
         own = self.era, self.options, event["coordinates"], self.gone | retired, retired
         self._n_over = self._n_over if is_kept else len(self._eras)
         was = self._now.options if is_kept else self.options
-        has_proof = self.options["noise_std"] == was["noise_std"] and self.options["delta"] <= was["delta"]
+        is_same = all(self.options.get(name) == was.get(name) for name in ("noise_std", "drift", "groups"))
+        has_proof = is_same and self.options["delta"] <= was["delta"]
         began = bool(arms["rows"]), is_kept, has_open
         self._eras.append(Era(*own, *began, len(self.measurements), len(self.rows), groups))
         self._settle_again()
@@ -497,7 +637,7 @@ class Study:
     def _plan(self, event: Event) -> None:
         """Open a block with its arms. An audit after the verdict gives up the asks that were planned and not made."""
         planned = {(self.era, event["first"] + i): arm for i, arm in enumerate(event["arms"])}
-        if event["kind"] == "audited" and self.found["best"]:
+        if event["kind"] == "audited" and self.is_decided:
             for place in {p for p in self._planned if p >= min(planned)} - {*self._places.values()}:
                 self._groups[-2][place] = GIVEN_UP
                 del self._planned[place]
@@ -565,10 +705,31 @@ class Study:
 
     def _check_verdict(self, event: Event) -> None:
         found = {}
-        if event["kind"] == "stopped":
+        self.has_said = event["kind"] == "stopped"
+        if self.has_said:
+            if sorted(event["best"]) == sorted(self.found["best"]):
+                self.found["best"] = event["best"]  # arms that are met are in the order of estimates
             found = {**self.found, "pulls": len(self.kept(self._groups))}
             compare(f"event {event['n']}", event, found)
         self.said = found.get("best", [])
+
+    def calls(self, names: Sequence[str]) -> dict[str, str] | None:
+        """Return the call of each arm by name; None if the best is sought."""
+        if not isinstance(self._bets, Calls):
+            return None
+        words = {1: "met", -1: "failed", 0: "open"}
+        called = self._bets.calls.tolist()
+        return {names[arm]: words[called[arm]] for arm in np.flatnonzero(self._bets.is_row).tolist()}
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether the bets have a verdict, which may be that no arm is met."""
+        return self.found.get("evidence") is not None
+
+    @property
+    def _is_said(self) -> bool:
+        """Whether the log says the verdict that the bets have."""
+        return self.said == self.found["best"] and self.has_said == self.is_decided
 
     @property
     def risk(self) -> float:
@@ -584,7 +745,7 @@ class Study:
             if era.is_kept:
                 self._settle(is_over=True)
             before = self._bets.L if era.is_kept else np.zeros(0)
-            is_whole = era.is_kept and (bool(self.found["best"]) or not (era.has_open or self._has_begun()))
+            is_whole = era.is_kept and (self.is_decided or not (era.has_open or self._has_begun()))
             against_retired += [float(before[arm]) for arm in era.retired] if era.is_kept else []
             self._now, self.options, self.gone, self._groups = era, era.options, era.gone, era.groups
             self._begin_bets()
@@ -599,7 +760,12 @@ class Study:
         rows = self.rows[: self._now.n_rows]
         same = np.array([first.setdefault(tuple(row), arm) for arm, row in enumerate(rows)])
         X = np.array(rows) @ np.linalg.pinv(back)
-        self._bets = Bets(X, level, self.options["noise_std"], self.options["delta"], same, self.gone)
+        given = X, level, self.options, same, self.gone
+        control = self.options.get("control")
+        if isinstance(control, str):
+            control = self.names.index(control) if self.names else int(control)
+        is_called = control is not None or self.options.get("threshold") is not None
+        self._bets = Calls(*given, control=control) if is_called else Bets(*given)
         self._n_settled = 0
         self.found = {"best": [], "evidence": None, "threshold": self._bets.price}
 
@@ -611,10 +777,10 @@ class Study:
         """Start the bets from the wealth of the era before; arms that have joined start anew."""
         known = np.arange(len(before))
         self._bets.L[known] = np.where(np.isinf(self._bets.L[known]), np.inf, before)
-        X, r = self._pulls([dict(list(self._groups[0].items())[: self._now.n_before])])
+        before_era = self._pulls([dict(list(self._groups[0].items())[: self._now.n_before])])
         leader = int(np.argmin(self._bets.L))
         evidence = self._bets.evidence(leader)
-        if evidence >= self._bets.price and least_squares(X, r):
+        if evidence >= self._bets.price and self._bets.fit(before_era)[0]:
             self.found |= {"best": [leader], "evidence": evidence}
 
     def _settle(self, *, is_over: bool = False) -> None:
@@ -622,7 +788,7 @@ class Study:
 
         Results from before the first block count once the block opens, or the era is over.
         """
-        while not self.found["best"] and len(ahead := self._groups[self._n_settled :]) > (not is_over):
+        while not self.is_decided and len(ahead := self._groups[self._n_settled :]) > (not is_over):
             if None in ahead[0].values():
                 return
             is_first = self._n_settled == 0
@@ -633,16 +799,25 @@ class Study:
             is_guidance = is_first and self.options.get("earlier") == "guidance"
             past = self._pulls(self._groups[: self._n_settled])
             block = self._pulls([] if is_cut or is_guidance else ahead[:1])
-            leader = self._bets.start(*block) if is_first else self._bets.settle(*past, *block)
+            leader = self._bets.start(block.X, block.r) if is_first else self._bets.settle(past, block)
             evidence = -math.inf if leader is None else self._bets.evidence(leader)
-            if evidence >= self._bets.price:
-                self.found |= {"best": [leader], "evidence": evidence}
+            if leader is not None and evidence >= self._bets.price:
+                self.found |= {"best": self._bets.answer(leader), "evidence": evidence}
             self._n_settled += 1 if is_first else 2
 
-    def _pulls(self, groups: Sequence[Results]) -> tuple[Array, Array]:
+    def _pulls(self, groups: Sequence[Results]) -> Pulls:
         kept = self.kept(groups)
         X = self._bets.X[[one.arm for one in kept]].reshape(-1, self._bets.X.shape[1])
-        return X, np.array([one.value for one in kept], dtype=float)
+        Z = None
+        if self.options.get("groups") == "offset":
+            # A column for every level of every factor in the log; a result that lacks a factor has a level of its own.
+            factors = sorted({factor for one in self.measurements for factor, _ in one.group})
+            levels = sorted(
+                {(factor, dict(one.group).get(factor)) for one in self.measurements for factor in factors}, key=str
+            )
+            Z = np.array([[float(dict(one.group).get(f) == level) for f, level in levels] for one in kept])
+            Z = Z.reshape(len(kept), len(levels)) if levels else np.ones((len(kept), 1))
+        return Pulls(X, np.array([one.value for one in kept], dtype=float), Z)
 
 
 # ---- files
@@ -678,7 +853,7 @@ def replay(rows: Sequence[tuple[str, str, str]], n_certified: int) -> Study:
         if n <= n_certified:
             study.take(event)
     require(
-        holds=study.said == study.found["best"],
+        holds=study.said == study.found["best"] and study.has_said == study.is_decided,
         otherwise=f"at the end the verdict is {study.found}, by the log {study.said}",
     )
     return study
@@ -693,14 +868,16 @@ def claims_of(study: Study, log: Sequence[tuple[str, str, str]]) -> Event:
     for factor, level in (pair for one in kept for pair in one.group):
         levels = groups.setdefault(factor, {})
         levels[level] = levels.get(level, 0) + 1
+    calls = study.calls(names)
     return {
         "name": json.loads(log[0][2])["name"],
+        **({} if calls is None else {"calls": calls}),
         "options": study.options,
         "delta": study.options["delta"],
         "n_pulls": len(kept),
         "counts": {names[arm]: n for arm, n in counts},
         **study.found,
-        "stopped": bool(study.said),
+        "stopped": study.has_said,
         "best_names": [names[arm] for arm in study.said],
         "era": study.era,
         "arms_digest": sha256(np.delete(study.rows, sorted(study.gone), axis=0).tobytes()).hexdigest(),

@@ -259,8 +259,7 @@ class _Methods:
         `group` says where and when they will be measured: "day 3", or {"day": 3, "bench": "B"}.
         """
         lease = lease.total_seconds() if isinstance(lease, timedelta) else lease
-        said = {"n": n, "lease": lease, **({"group": group} if group else {})}
-        return list((await self._post("asks", **said, worker=worker, again=True))["asks"])
+        return list((await self._post("asks", n=n, worker=worker, again=True, lease=lease, **_label(group)))["asks"])
 
     @_Method
     async def pending(self) -> list[Record]:
@@ -298,11 +297,10 @@ class _Methods:
         if (ask is None) is (arm is None):
             raise InvalidInput("`tell` needs an ask or an arm, got " + ("neither." if ask is None else "both."))
         values: Any = list(value) if isinstance(value, Iterable) else [value]
-        named = {"group": group} if group else {}
         if ask is not None:  # by which a result is recognised that comes twice
-            path, said = f"asks/{getattr(ask, 'id', ask)}/result", dict[str, Any](values=values, **named)
+            path, said = f"asks/{getattr(ask, 'id', ask)}/result", dict[str, Any](values=values, **_label(group))
         else:
-            key, results = key or secrets.token_hex(16), [{"arm": arm, "value": one, **named} for one in values]
+            key, results = key or secrets.token_hex(16), [{"arm": arm, "value": one, **_label(group)} for one in values]
             path, said = "measurements", {"results": results, "earlier": False}
         answer = await self._post(path, **said, worker=worker, key=key, again=True)
         told = Told(answer["measurements"])
@@ -320,8 +318,7 @@ class _Methods:
         They guide plans and bets, and are no evidence (docs/study.md). The same list counts once, unless it is told
         with another key.
         """
-        results = [dict(zip(("arm", "value", "group"), one, strict=False)) for one in pairs]
-        said = {"results": [{name: one[name] for name in one if one[name] != {}} for one in results], "earlier": True}
+        said = {"results": [dict(zip(("arm", "value", "group"), one, strict=False)) for one in pairs], "earlier": True}
         key = key or sha256(_json(said)).hexdigest()
         return Told((await self._post("measurements", **said, worker=worker, key=key, again=True))["measurements"])
 
@@ -507,6 +504,11 @@ def _checked(url: str, token: str, *, allow_http: bool) -> str:
             f"that you trust, by allow_http=True or {OF_HTTP}=1."
         )
     return found[0].rstrip("/")
+
+
+def _label(group: Any) -> dict[str, Any]:
+    """Return the field of a request that has a label; none without: servers of version 0.2.0 have no such field."""
+    return {} if group is None else {"group": group}
 
 
 def _json(body: dict[str, Any]) -> bytes:

@@ -11,7 +11,7 @@ PROMPTS = "prompt,words\nshort,10\nlong,200\npolite,30\n"
 def test_create_ask_and_tell(tmp_path: Path, here: Here) -> None:
     """The flag makes a pool, and asks name their items."""
     (tmp_path / "prompts.csv").write_text(PROMPTS)
-    made = here(tmp_path, "create", "prompts.csv", "--pool", "20", "--binary", "--model", "unstructured")
+    made = here(tmp_path, "create", "prompts.csv", "--pool", "20", "--binary")
     assert made.returncode == 0, made.stderr
     asked = here(tmp_path, "ask", "-n", "3")
     assert " ".join(asked.stdout.split()).count("item ") >= 3
@@ -26,9 +26,7 @@ def test_create_ask_and_tell(tmp_path: Path, here: Here) -> None:
 def test_study_file_with_names(tmp_path: Path, here: Here) -> None:
     """A study.toml may name the items."""
     (tmp_path / "prompts.csv").write_text(PROMPTS)
-    (tmp_path / "study.toml").write_text(
-        'arms = "prompts.csv"\nmodel = "unstructured"\nbinary = true\npool = ["France", "Peru", "Chad"]\n'
-    )
+    (tmp_path / "study.toml").write_text('arms = "prompts.csv"\nbinary = true\npool = ["France", "Peru", "Chad"]\n')
     made = here(tmp_path, "create", "--file", "study.toml")
     assert made.returncode == 0, made.stderr
     assert here(tmp_path, "ask", "-n", "9").returncode == 0
@@ -39,10 +37,7 @@ def test_study_file_with_names(tmp_path: Path, here: Here) -> None:
 def test_words_of_refusals(tmp_path: Path, here: Here) -> None:
     """Refusals name flags."""
     (tmp_path / "prompts.csv").write_text(PROMPTS)
-    for given, said in (
-        (["--pool", "20"], "--model unstructured"),
-        (["--pool", "20", "--model", "unstructured"], "--binary"),
-    ):
+    for given, said in ((["--pool", "20"], "--binary"), (["--pool", "1", "--binary"], "2 to 1,000,000")):
         refused = here(tmp_path, "create", "prompts.csv", *given)
         assert refused.returncode == 2
         assert "--pool" in refused.stderr

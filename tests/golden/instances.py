@@ -62,6 +62,8 @@ VECTOR_THETA = {"sphere": THETA, "ellipsoid": THETA, "hypercube": THETA, "top-k"
 
 
 NOTHING: Mapping[str, Any] = {}
+USUAL: Record = {"seed": 3, "edition": 1}
+"""Records of edition 1 are of releases before edition 2, which logs of theirs still go by."""
 
 
 class Bench:
@@ -163,7 +165,7 @@ def identify(
 ) -> Record:
     """Run `sp.identify` on a bench with these traits; a refusal is a record too."""
     lab = Bench(rows, theta, given, **bench)
-    given = {"max_pulls": 150, "seed": 3, **given}
+    given = {"max_pulls": 150, **USUAL, **given}
     try:
         return lab.record(sp.identify(ROWS if arms is None else arms, lab.pull, **given))
     except sp.InvalidInput as error:
@@ -175,7 +177,7 @@ def batches(
 ) -> Record:
     """Ask for several arms at once and tell them in order."""
     bench = Bench(rows, BASIS_THETA if rows is BASIS else THETA, given)
-    learner = sp.create_learner(algorithm, rows, seed=3, **given)
+    learner = sp.create_learner(algorithm, rows, **USUAL | given)
     while not learner.stopped and len(bench.asked) < n:
         for arm in (asked := learner.next_arms(size)):
             bench.note(arm)
@@ -188,7 +190,7 @@ def delayed(lag: int, *, shuffled: bool, n: int = 120, **given: Any) -> Record:
     """Keep asks open, and answer them late: in order, or in an order drawn anew each time, named by their numbers."""
     rows, theta = (BASIS, BASIS_THETA) if given.get("stopping") == "pairwise" else (ROWS, THETA)
     bench, order = Bench(rows, theta, given), np.random.default_rng(8)
-    learner = sp.create_learner("lazy-track-and-stop", rows, seed=3, **given)
+    learner = sp.create_learner("lazy-track-and-stop", rows, **USUAL | given)
     waiting: list[Any] = []
     while not learner.stopped and len(bench.asked) < n:
         for ask in learner.next_asks(3):
@@ -204,7 +206,7 @@ def troubled(what: str, *, n: int = 120, **given: Any) -> Record:
     """Let every seventh pull meet trouble: a failure, a void, corrected or restored result, or one never asked for."""
     rows, theta = (BASIS, BASIS_THETA) if given.get("stopping") == "pairwise" else (ROWS, THETA)
     bench = Bench(rows, theta, given)
-    learner = sp.create_learner("lazy-track-and-stop", rows, seed=3, **given)
+    learner = sp.create_learner("lazy-track-and-stop", rows, **USUAL | given)
     try:
         while not learner.stopped and len(bench.asked) < n:
             (ask,) = learner.next_asks(1)
@@ -223,7 +225,7 @@ def troubled(what: str, *, n: int = 120, **given: Any) -> Record:
                 learner.correct(told - 3, bench.value(ask.arm), reason="comma")
             if is_due and what == "unasked":
                 learner.tell(told % len(rows), bench.value(told % len(rows)), ask="none")
-        again = sp.create_learner("lazy-track-and-stop", rows, seed=3, **given)
+        again = sp.create_learner("lazy-track-and-stop", rows, **USUAL | given)
         again.replay(learner.log)
     except sp.InvalidInput as error:
         return _refused(error)
@@ -233,7 +235,7 @@ def troubled(what: str, *, n: int = 120, **given: Any) -> Record:
 def audited(n: int, **given: Any) -> Record:
     """Stop, and check the model afterwards, by the learner itself."""
     bench = Bench(ROWS, EASY, given)
-    learner = sp.create_learner("lazy-track-and-stop", ROWS, seed=3, **given)
+    learner = sp.create_learner("lazy-track-and-stop", ROWS, **USUAL | given)
     while not learner.stopped and len(bench.asked) < 300:
         (arm,) = learner.next_arms(1)
         learner.tell(arm, bench.pull(arm))
@@ -253,14 +255,14 @@ def repeated(**given: Any) -> Record:
         bench.note(arm)
         return values[arm]
 
-    return bench.record(sp.identify(ROWS, pull, max_pulls=120, seed=3, **given))
+    return bench.record(sp.identify(ROWS, pull, max_pulls=120, **USUAL | given))
 
 
 def stepwise(**given: Any) -> Record:
     """Go on from the history of a first call."""
     bench = Bench(ROWS, THETA, given)
-    first = sp.identify(ROWS, bench.pull, max_pulls=40, seed=3, **given)
-    return bench.record(sp.identify(ROWS, bench.pull, max_pulls=80, seed=3, history=first.history, **given))
+    first = sp.identify(ROWS, bench.pull, max_pulls=40, **USUAL | given)
+    return bench.record(sp.identify(ROWS, bench.pull, max_pulls=80, history=first.history, **USUAL | given))
 
 
 def guided(earlier: str, n: int = 24, **given: Any) -> Record:
@@ -268,7 +270,7 @@ def guided(earlier: str, n: int = 24, **given: Any) -> Record:
     bench = Bench(ROWS, THETA, given)
     pairs = [(arm % len(ROWS), bench.value(arm % len(ROWS))) for arm in range(n)]
     try:
-        result = sp.identify(ROWS, bench.pull, max_pulls=100, seed=3, history=pairs, earlier=earlier, **given)  # type: ignore[arg-type]
+        result = sp.identify(ROWS, bench.pull, max_pulls=100, history=pairs, earlier=earlier, **USUAL | given)  # type: ignore[arg-type]
     except sp.InvalidInput as error:
         return _refused(error)
     return bench.record(result)
@@ -312,7 +314,7 @@ def on_vectors(name: str, **given: Any) -> Record:
 def vector_batches(name: str, size: int, **given: Any) -> Record:
     """Ask for several vectors at once, and answer the last first."""
     bench = Bench(None, VECTOR_THETA[name], given)
-    learner = sp.create_learner("lazy-track-and-stop", VECTORS[name](), seed=3, **given)
+    learner = sp.create_learner("lazy-track-and-stop", VECTORS[name](), **USUAL | given)
     while not learner.stopped and len(bench.asked) < 90:
         asks = learner.next_asks(size)
         for ask in asks:
@@ -328,7 +330,7 @@ def simulated(problem: str, algorithm: str) -> Record:
         "soare": lambda: sp.problems.soare(2, 0.7),
         "sphere": lambda: sp.problems.sphere_set(2, epsilon=0.8),
     }
-    runs = sp.simulate(made[problem](), algorithm, delta=0.2, n_runs=3, seed=5, n_jobs=1)
+    runs = sp.simulate(made[problem](), algorithm, delta=0.2, n_runs=3, seed=5, n_jobs=1, edition=1)
     return {"n_pulls": _plain(runs.n_pulls), "correct": _plain(runs.correct)}
 
 
@@ -591,8 +593,21 @@ def _calls() -> Iterator[tuple[str, Instance]]:
         yield f"call simulate/{problem}, {name}", _call(simulated, problem, name)
 
 
+def _editions() -> Iterator[tuple[str, Instance]]:
+    """Edition 2, whose blocks are asked in random order."""
+    now: Record = {"edition": 2, "max_pulls": 110}
+    for noise, given in NOISES.items():
+        yield f"edition 2/{noise}", _call(identify, **now, **given)
+        yield f"edition 2/{noise}, batches of 4", _call(batches, 4, edition=2, **given)
+    others: dict[str, Record] = {"budget": {"budget": 45}, "slack": {"epsilon": 0.15}, "paper": {"variant": "paper"}}
+    for label, more in others.items():
+        yield f"edition 2/{label}", _call(identify, noise_std=0.2, **now, **more)
+    for name in ("rage", "top-two", "uniform"):
+        yield f"edition 2/{name}", _call(identify, algorithm=name, stopping="betting", noise_std=0.2, **now)
+
+
 def _instances() -> dict[str, Instance]:
-    parts = (_algorithms(), _rules(), _noises(), _protocols(), _options(), _sets(), _calls())
+    parts = (_algorithms(), _rules(), _noises(), _protocols(), _options(), _sets(), _calls(), _editions())
     made: dict[str, Instance] = {}
     for name, run in (pair for part in parts for pair in part):
         assert name not in made, name

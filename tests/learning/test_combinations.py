@@ -30,7 +30,7 @@ CHOICES: dict[str, dict[str, dict[str, Any]]] = {
     "audit": {"audit": {"audit": 5}},
     "misfit": {"misfit": {"misfit": 0.05}},
     "model": {"unstructured": {"model": "unstructured"}},
-    "pool": {"pool": {"pool": 30, "model": "unstructured", "rewards": "binary"}},
+    "pool": {"pool": {"pool": 30, "rewards": "binary"}},
     "set": {
         "sphere": {"arms": sp.Sphere(3)},
         "hypercube": {"arms": sp.Hypercube(3)},

@@ -405,10 +405,10 @@ def test_identify_corrects_inside_pull(rule: str) -> None:
         reward = lab(arm)
         return 10 * reward if len(seen) == 5 else reward
 
-    result = sp.identify(X, measure, noise_std=0.5, stopping=rule, on_pull=seen.append)
+    result = sp.identify(X, measure, noise_std=0.5, stopping=rule, on_pull=seen.append, seed=1)
     assert result.stopped
     assert result.history[5][1] == seen[5].reward / 10
-    twin = create_learner("lazy-track-and-stop", X, noise_std=0.5, stopping=rule)
+    twin = create_learner("lazy-track-and-stop", X, noise_std=0.5, stopping=rule, seed=1)
     twin.replay(result.history.log)
     assert twin.decision.evidence == result.evidence
 

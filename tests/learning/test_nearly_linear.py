@@ -153,7 +153,7 @@ class TestMargin:
     def test_clicks_have_a_margin_too(self) -> None:
         """Rewards of 0 and 1."""
         rng, rates = np.random.default_rng(4), 0.5 + 0.2 * MAIN
-        result = sp.identify(FACTORS, lambda arm: bool(rng.random() < rates[arm]), rewards="binary")
+        result = sp.identify(FACTORS, lambda arm: bool(rng.random() < rates[arm]), rewards="binary", seed=1)
         assert result.misfit_margin is not None
         assert 0.0 < result.misfit_margin < 0.2
 

@@ -175,7 +175,7 @@ def test_a_model_says_all() -> None:
     """Beside an object nothing else may be said of the noise."""
     with pytest.raises(InvalidInput, match="`noise` is a model that says all"):
         sp.create_learner("uniform", X, noise=SubGaussian(1.0), noise_std=1.0)
-    with pytest.raises(InvalidInput, match='`noise` must be "same", "per-arm" or "symmetric"'):
+    with pytest.raises(InvalidInput, match='`noise` must be "same", "per-arm", "symmetric" or "any"'):
         noise_model("gaussian")
 
 

@@ -16,7 +16,7 @@ from surepick.learning.result import Result
 K, M = 5, 60
 TABLE = (np.random.default_rng(1).random((K, M)) < np.linspace(0.4, 0.8, K)[:, None]).astype(float)
 BEST = int(TABLE.sum(axis=1).argmax())
-GIVEN: dict[str, Any] = {"rewards": "binary", "model": "unstructured", "seed": 3}
+GIVEN: dict[str, Any] = {"rewards": "binary", "seed": 3}
 
 
 def learner(**options: Any) -> Learner:
@@ -192,7 +192,9 @@ def test_a_budget_is_spent_on_whole_items() -> None:
         ({"pool": ["a"]}, "2 to 1,000,000"),
         ({"rewards": None}, "needs scores with bounds"),
         ({"rewards": None, "noise_std": 0.5}, "needs scores with bounds"),
-        ({"model": "linear"}, 'model="unstructured"'),
+        ({"threshold": 0.5}, "`threshold` must be left out"),
+        ({"control": 0}, "`control` must be left out"),
+        ({"groups": "offset"}, "`groups` must be left out"),
         ({"epsilon": 0.1}, "`epsilon` must be left out"),
         ({"m": 2}, "`m` must be left out"),
         ({"stopping": "evidence"}, "`stopping` must be left out"),

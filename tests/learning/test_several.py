@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import surepick as sp
+from surepick.core.betting import sets
 from surepick.errors import InvalidInput
 from surepick.simulation import problems
 from surepick.types import Array
@@ -224,3 +225,67 @@ def test_evidence_is_that_of_the_team_that_is_shown() -> None:
                 assert math.isfinite(decision.evidence)
                 assert learner.snapshot.p_value > 0.0
     assert n_changes > 12
+
+
+def _told(learner: sp.Learner, X: Array, theta: Array, n: int) -> sp.Learner:
+    """Measure up to n times, or until the learner has stopped."""
+    pull = _pull(X, theta, 0.4, 8)
+    while not learner.stopped and learner.estimate.n_pulls < n:
+        for arm in learner.next_arms(3):
+            learner.tell(arm, pull(arm))
+    return learner
+
+
+@pytest.mark.parametrize("algorithm", ["lazy-track-and-stop", "uniform"])
+def test_a_log_is_replayed_with_the_accounts_it_was_written_with(algorithm: str) -> None:
+    """One from before there were accounts of sets does not name them; it leads to the same asks and verdict."""
+    X, theta = _classic(0.5, 5)
+
+    def fresh(edition: int = 2) -> sp.Learner:
+        return sp.create_learner(algorithm, X, m=2, noise_std=0.4, edition=edition)
+
+    earlier, now = _told(fresh(1), X, theta, 400), _told(fresh(), X, theta, 400)
+    assert earlier.decision.target == pytest.approx(math.log(2.0 / 0.05))
+    assert now.decision.target == pytest.approx(math.log(1.0 / 0.05))
+    for one in (earlier, now):
+        again = fresh()
+        again.replay(one.log)
+        assert (again.identity, again.decision, again.log) == (one.identity, one.decision, one.log)
+    same = fresh()
+    with pytest.raises(InvalidInput, match="must begin with"):
+        same.replay([("start", "another"), *now.log[1:]])
+    assert same.has_sets
+    with pytest.raises(InvalidInput, match="must be a list of events"):
+        same.replay(None)  # type: ignore[arg-type]
+    assert same.has_sets
+
+
+def test_accounts_of_sets_are_for_the_m_best_of_a_list_that_is_not_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One best arm, slack and long lists have the accounts that they had; so has the identity, to the letter."""
+    X = np.eye(4)
+    assert sp.create_learner("lazy-track-and-stop", X, m=2).has_sets
+    for options in ({"m": 1}, {"m": 2, "epsilon": 0.1}, {"m": 2, "stopping": "evidence"}):
+        learner = sp.create_learner("lazy-track-and-stop", X, **options)
+        assert not learner.has_sets
+    monkeypatch.setattr(sets, "MOST_BYTES", 1000)
+    long = sp.create_learner("lazy-track-and-stop", X, m=2, noise_std=1.0)
+    assert not long.has_sets
+    assert _told(long, X, np.array([3.0, 2.0, 0.0, -1.0]), 500).decision.best == [0, 1]
+
+
+@pytest.mark.parametrize("noise", [{"noise_std": 0.4}, {}, {"noise": "per-arm"}, {"noise": "symmetric"}])
+def test_blocks_may_overlap(noise: dict[str, Any]) -> None:
+    """Results that come in late, and out of order, lead to the same two best; a replay has the same state."""
+    X, theta = _classic(0.5, 5)
+    learner, pull = sp.create_learner("lazy-track-and-stop", X, m=2, **noise), _pull(X, theta, 0.4, 5)
+    rng, open_ = np.random.default_rng(2), list[Any]()
+    while not learner.stopped and learner.estimate.n_pulls < 3000:
+        open_ += learner.next_asks(4)
+        while len(open_) > 30:
+            ask = open_.pop(int(rng.integers(len(open_))))
+            learner.tell(ask.arm, pull(ask.arm), ask=ask.number)
+    assert learner.stopped
+    assert learner.decision.best == [0, 4]
+    again = sp.create_learner("lazy-track-and-stop", X, m=2, **noise)
+    again.replay(learner.log)
+    assert again.decision == learner.decision

@@ -12,13 +12,13 @@ from surepick.algorithms.options import Options
 from surepick.cli.options import PlanOptions
 from surepick.errors import InvalidInput
 from surepick.learning.noise_models import NAMED, UnknownGaussian
-from surepick.learning.spec import DEFAULTS, IN_PLAN, OPTIONS, NoiseName, Spec, TaskOptions
+from surepick.learning.spec import DEFAULTS, IN_PLAN, KEPT, OPTIONS, NoiseName, Spec, TaskOptions
 
 
 def test_keywords_for_type_checkers_are_those_of_the_spec() -> None:
     """All options of a task, and those that all algorithms share."""
     shared = {field.name for field in fields(Options)}
-    assert {*TaskOptions.__annotations__} == ({*OPTIONS} - {"algorithm"}) | shared
+    assert {*TaskOptions.__annotations__} == ({*KEPT} - {"algorithm"}) | shared
 
 
 def test_every_name_of_a_noise_model_stands_for_its_class() -> None:

@@ -198,8 +198,8 @@ class TestModel:
         """Before a hundred results say how large the noise is: its own block does."""
         for seed in range(10):
             pull, n_pulled = lab(20.0 + 3.0 * MAIN, seed, 0.5), itertools.count()
-            result = sp.identify(FACTORS, lambda arm: pull(arm) * (10.0 if next(n_pulled) == 12 else 1.0), max_pulls=60)  # noqa: B023
-            assert (result.guarantee, "number 12," in result.misfit) == ("withdrawn", True), seed
+            result = sp.identify(FACTORS, lambda arm: pull(arm) * (10.0 if next(n_pulled) == 14 else 1.0), max_pulls=60)  # noqa: B023
+            assert (result.guarantee, "number 14," in result.misfit) == ("withdrawn", True), seed
 
     def test_a_slip_that_is_corrected_ends_the_alarm(self) -> None:
         """The claim stands again."""

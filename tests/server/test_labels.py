@@ -40,7 +40,7 @@ def test_interface(server: RunningServer) -> None:
         assert client.post(first, json={"value": 0.5}).json()["measurements"][0]["group"] == B_3
         refused = client.post(second, json={"value": 0.5, "group": {"day": 4}})
         assert (refused.status_code, "was asked for the group" in refused.json()["detail"]) == (422, True)
-        for odd in ("", {"day": None}, {"day": [3]}, 3, {"day": ""}, "a\u0007"):
+        for odd in ("", {"day": None}, {"day": [3]}, [3], {"day": ""}, "a\u0007"):
             assert client.post("studies/paints/asks", json={"group": odd}).status_code == 422, odd
         of_arm = {"results": [{"arm": "A", "value": 0.5, "group": "day 4"}]}
         assert client.post("studies/paints/measurements", json=of_arm).json()["measurements"][0]["group"] == {
@@ -65,6 +65,26 @@ def test_client(server: RunningServer) -> None:
         client.tell(arm="A", value=0.4, group="day 4")
         client.tell_earlier([("B", 0.1, "day 0"), ("C", 0.2)])
     assert groups(server) == [B_3, {"group": "day 4"}, {"group": "day 0"}, {}]
+
+
+def test_requests_without_labels(server: RunningServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers of the version before take requests of clients, and of studies on a server, that use no labels."""
+    study = made(server.url)
+    sent, build = list[bytes](), httpx.Client.build_request
+
+    def built(client: Any, *given: Any, **named: Any) -> Any:
+        sent.append(named.get("content") or b"")
+        return build(client, *given, **named)
+
+    monkeypatch.setattr(httpx.Client, "build_request", built)
+    with Client(server.url, "paints") as client:
+        client.tell(client.ask()[0], 0.5)
+        client.tell(arm="A", value=0.5)
+        client.tell_earlier([("A", 0.5), ("B", 0.4)])
+    study.tell(study.ask()[0], 0.5)
+    study.tell_earlier([("C", 0.5)])
+    assert len([text for text in sent if text]) == 7
+    assert not any(b"group" in text for text in sent)
 
 
 def test_remote_study(server: RunningServer, tmp_path: Any) -> None:

@@ -17,7 +17,16 @@ Event = dict[str, Any]
 Row = tuple[str, str, str]
 
 USUAL = {"delta": 0.05, "noise_std": None, "noise": "same", "reward_range": None, "rewards": None, "epsilon": 0.0}
-USUAL |= {"misfit": 0.0, "m": 1, "costs": None, "budget": None, "model": "linear", "seed": 0}
+USUAL |= {
+    "misfit": 0.0,
+    "drift": 0.0,
+    "m": 1,
+    "costs": None,
+    "budget": None,
+    "model": "linear",
+    "seed": 0,
+    "edition": 2,
+}
 
 
 def canonical(value: Any) -> str:

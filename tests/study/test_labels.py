@@ -1,6 +1,7 @@
 """Labels of groups in a study: asks, results, sheets, files, the log, other eras and copies."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from surepick import Conflict, CorruptLog, EntryWarning, FiniteArms, InvalidInput, Study, create_study, load_study
+from surepick.learning.groups import GroupEffect
 from surepick.study.certificate import digest_of, verify
 from surepick.study.exchange import import_results, sheet_text, write_sheet
 from surepick.study.log import StudyLog
@@ -187,6 +189,15 @@ def test_certificate(study: Study) -> None:
     assert not verify({**forged, "digest": digest_of(forged)}, study.rows()).ok
 
 
+def test_status(study: Study) -> None:
+    """The record of a study has its groups, for a page or a program, if there are any."""
+    now = study.snapshot
+    assert "groups" not in now.record()
+    effect = GroupEffect((("bench", "B"),), 12, 0.5, 0.2)
+    record = replace(now, learner=replace(now.learner, groups=(effect,))).record()
+    assert record["groups"] == [{"label": {"bench": "B"}, "n": 12, "offset": 0.5, "half_width": 0.2, "note": ""}]
+
+
 def test_sheet(study: Study, tmp_path: Path) -> None:
     """A sheet has a column for each factor of its asks; what comes back is read by their numbers."""
     asks = study.ask(2, group={"day": 3, "value": "x"})
@@ -217,8 +228,11 @@ def test_group_columns(study: Study, tmp_path: Path, kind: str) -> None:
         study.tell_file(path, group_columns=["day"])
     assert not study.measurements
     study.tell_file(path, group_columns=["Day"], group={"bench": "B"})
-    days = [{"Day": "3"}, {"Day": "3"}, {"Day": "2026-11-18"}, {}]
-    assert groups(study) == [{"bench": "B", **one} for one in days]
+    labels = [{"Day": "3"}, {"Day": "3"}, {"Day": "2026-11-18"}, {}]
+    assert groups(study) == [{"bench": "B", **one} for one in labels]
+    assert len(study.tell_file(path, group_columns=["Day"])) == 4  # told again, nothing changes
+    with pytest.raises(InvalidInput, match="a label stays as it was told first"):
+        study.tell_file(path, group={"bench": "C"})
 
 
 def test_columns_that_look_like_labels(study: Study, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ NAMES, ITEMS = [f"prompt {arm}" for arm in range(K)], [f"q{item}" for item in ra
 def made(storage: str | Path = "memory:", pool: int | list[str] = M, **options: str) -> Study:
     """Return a study of prompts."""
     arms = FiniteArms(np.eye(K), names=NAMES)
-    given = {"rewards": "binary", "model": "unstructured", "author": "ann", **options}
+    given = {"rewards": "binary", "author": "ann", **options}
     return create_study("prompts", arms=arms, pool=pool, storage=storage, **given)  # type: ignore[arg-type]
 
 

@@ -123,7 +123,7 @@ def change(notebook: Notebook, measurement: int, rng: np.random.Generator, size:
 def short() -> Notebook:
     """Return a short study with every kind of event but `reopened` and `audited`, stopped for good."""
     X, theta, rng = [[1.0, 0.0], [0.0, 1.0], [-1.0, 0.5], [0.3, 0.9]], np.array([1.5, 0.0]), np.random.default_rng(1)
-    notebook = Notebook(X, measured(theta, rng, 0.8), ["a", "b", "c", "d"], delta=0.1, noise_std=0.8)
+    notebook = Notebook(X, measured(theta, rng, 0.8), ["a", "b", "c", "d"], delta=0.1, noise_std=0.8, seed=5)
     for arm in (0, 1, 2, 3) * 3:
         notebook.tell(arm=arm)
     ask, other = notebook.ask(2)
@@ -223,6 +223,31 @@ def test_agrees_with_the_learner(tmp_path: Path, seed: int) -> None:
     assert verified(tmp_path, notebook.certificate(), chained(notebook.events))[0] == AGREES
 
 
+def test_an_edition_of_the_future_is_not_covered(tmp_path: Path) -> None:
+    """Editions 1 and 2 make the same bets."""
+    X, theta, rng = problem(3, n_arms=6, dim=3)
+    notebook = Notebook(X, measured(4 * theta, rng), noise_std=None, edition=1)
+    until_stopped(notebook, most=120)
+    assert verified(tmp_path, notebook.certificate(), chained(notebook.events))[0] == AGREES
+    notebook.events[0]["options"]["edition"] = 3
+    rows = chained(notebook.events)
+    assert verified(tmp_path, signed(notebook.certificate(), rows), rows)[0] == 2
+
+
+def test_a_drift_is_noise_in_random_order(tmp_path: Path) -> None:
+    """A standard deviation of sqrt(0.8^2 + 0.9^2/2), and without the drift the evidence is another."""
+    X, theta, rng = problem(3, n_arms=6, dim=3)
+    ones = np.column_stack([np.ones(6), X])
+    exact = measured(2 * theta, rng, 0.8)
+    notebook = Notebook(ones, lambda x: exact(x[1:]), noise_std=0.8, drift=0.9)
+    until_stopped(notebook, most=300)
+    assert notebook.said is not None
+    assert verified(tmp_path, notebook.certificate(), chained(notebook.events))[0] == AGREES
+    notebook.events[0]["options"]["drift"] = 0.5
+    rows = chained(notebook.events)
+    assert verified(tmp_path, signed(notebook.certificate(), rows), rows)[0] == 1
+
+
 @pytest.mark.parametrize("step", [0.2, 1.0, 2.0, 20.0])
 @pytest.mark.parametrize("seed", range(2))
 def test_agrees_on_rounded_readings(tmp_path: Path, step: float, seed: int) -> None:
@@ -283,6 +308,30 @@ def test_checks_a_study_of_the_package(tmp_path: Path, noise_std: float | None) 
     best = [(certificate["best"][0] + 1) % 5]
     rows = chained([event | ({"best": best} if event["kind"] == "stopped" else {}) for event in study.log])
     assert verified(tmp_path, signed(certificate | {"best": best}, rows), rows)[0] == 1
+
+
+@pytest.mark.parametrize("noise_std", [1.0, None])
+@pytest.mark.parametrize("has_constant", [True, False])
+def test_regresses_offsets_out_of_the_bets(tmp_path: Path, noise_std: float | None, has_constant: bool) -> None:
+    """With groups="offset", two factors and a void result; the same log without its labels has another verdict."""
+    X, theta, rng = problem(3, n_arms=5, dim=3)
+    X[:, 0] = 1.0 if has_constant else X[:, 0]
+    study = sp.create_study("own", arms=X, storage="memory:", groups="offset", noise_std=noise_std)
+    high = 4.0 * rng.normal(size=(2, 200))
+    while not study.stopped and len(study.measurements) < 400:
+        turn = len(study.measurements) // 6
+        for ask in study.ask(6, group={"day": turn // 2, "bench": turn % 2}):
+            study.tell(ask, float(X[ask.arm] @ theta + high[0, turn // 2] + high[1, turn % 2] + rng.normal()))
+        if turn == 4:
+            study.void(5, reason="mislabelled")
+    assert study.stopped
+    certificate, events = study.certificate(), study.log
+    code, said = verified(tmp_path, certificate, chained(events))
+    assert code == AGREES, said
+    for event in events:
+        event.pop("group", None)
+    code, said = verified(tmp_path, certificate, chained(events))
+    assert code == 1, said
 
 
 def test_follows_labels_of_groups(tmp_path: Path) -> None:
@@ -586,3 +635,38 @@ def test_an_interval_that_an_audit_has_cut_is_not_bet_on(tmp_path: Path, monkeyp
         assert verified(tmp_path, study.certificate(), as_rows(study))[0] == AGREES
     assert any(closed), "there was none"
     assert not any(judged)
+
+
+CALLED: dict[str, dict[str, Any]] = {
+    "a threshold": {"threshold": 70, "epsilon": 0.3},
+    "few wrong calls, noise known": {"threshold": 70, "epsilon": 0.3, "calls": "fdr", "noise_std": 1.0},
+    "a control by name": {"control": "alloy 3", "margin": 0.5, "epsilon": 0.3},
+    "none meets it": {"threshold": 90},
+    "some are open": {"threshold": 70, "budget": 40},
+}
+
+
+@pytest.mark.parametrize("case", CALLED)
+def test_calls_are_made_again(case: str, tmp_path: Path) -> None:
+    """Every call, the evidence and the verdict follow from the log, a correction included; a changed call does not."""
+    rng = np.random.default_rng(5)
+    X = np.column_stack([np.ones(12), rng.normal(size=(12, 3))])
+    arms, means = sp.FiniteArms(X, names=[f"alloy {row}" for row in range(12)]), X @ [69.0, 2.0, 1.0, -1.0]
+    study = sp.create_study("alloys", arms=arms, storage="memory:", **CALLED[case])
+    while not study.stopped and (asks := study.ask(4)):
+        for ask in asks:
+            study.tell(ask.id, float(means[ask.arm] + rng.normal()))
+        if study.status.n_pulls == 12:
+            study.correct(3, float(means[study.state.measurements[2].arm]), reason="mistyped")
+    certificate = study.certificate()
+    study.export("csv", tmp_path / "study.csv")
+    log = (tmp_path / "study.csv").read_text("utf-8")
+    code, said = verified(tmp_path, certificate, log)
+    assert code == AGREES, said
+    assert "calls" not in said
+    wrong = copy.deepcopy(certificate)
+    wrong["calls"]["alloy 0"] = "met" if wrong["calls"]["alloy 0"] != "met" else "failed"
+    head = certificate["log"]
+    code, said = verified(tmp_path, signed(wrong, [("", head["hash"], "")] * head["events"]), log)
+    assert code == verify_certificate.DISAGREES
+    assert "certificate: calls is" in said

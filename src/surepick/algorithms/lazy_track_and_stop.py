@@ -27,18 +27,23 @@ from surepick.arms.base import ArmSet, RowSubset
 from surepick.arms.views import LARGE, ScaledArms, Task, divided
 from surepick.core.betting.bounded import variances_by
 from surepick.core.design import Design
-from surepick.core.design.directions import GapDirections
+from surepick.core.design.directions import GapDirections, RowDirections
 from surepick.core.design.generation import PreparedArms
 from surepick.core.design.solve import optimal_design, separating_design
+from surepick.core.design.targets import rows_apart
 from surepick.core.linalg import one_blas_thread
+from surepick.core.noise import noise_estimate
 from surepick.errors import InvalidInput
 from surepick.sampling.base import Sampler, SamplerContext
+from surepick.sampling.pairs import InPairs, Pairs, PairSampler, span_of_differences
 from surepick.sampling.pool import PoolSampler
 from surepick.sampling.schedules import Geometric, Schedule, schedule_for
 from surepick.sampling.tracking import EigenvalueFloor, ExplorationSet, Tracker, Tracking, check_share, exploration_set
-from surepick.stopping import as_rule
+from surepick.stopping import Stopping, as_rule
 from surepick.stopping.base import Rule
+from surepick.stopping.betting import Betting, has_sets
 from surepick.stopping.pool import PoolBetting
+from surepick.stopping.targets import Targets
 from surepick.types import Array, IntArray
 
 # Relative gaps of the designs. A gap of one percent costs at most one percent of the pulls. Early on the estimate is
@@ -60,6 +65,13 @@ FIRST_DESIGN, LAZIER, LARGE_TOL, LARGE_RATIO = 20, 1.3, 0.25, 1.15
 # the share decays as 1/sqrt(t) once t > FULL_SHARE d. Betting pays for neither dimensions nor directions.
 FULL_SHARE = 200
 
+# Where accounts of sets decide on the m best (`core.betting.sets`), a design serves one block, since the evidence that
+# pairs miss changes. Blocks grow by SETS_RATIO, a share SETS_G_MIX of the G-optimal design stays, the first block has
+# FIRST_BLOCK pulls per feature. A pair that misses less evidence than LEAST_REST counts as if it missed so much.
+SETS_RATIO, SETS_G_MIX, FIRST_BLOCK, LEAST_REST = 1.06, 0.1, 4, 0.3
+# Share of a difference between candidates that may lie outside the differences of arms: rounding.
+OUTSIDE = 1e-8
+
 # Numbers up to which the candidates still alive are copied out: 80 MB, and as many while they are mapped.
 COPIED = 10_000_000
 
@@ -77,8 +89,8 @@ class LazyTrackAndStop(Options):
         regularizer: V (d, d) of the evidence rule in the user's coordinates, default the G-optimal information.
         exploration_set: A0 by pivoted QR of the whitened arms, or at random.
         exploration: factor of the floor f(t) on the smallest eigenvalue; 0 switches it off.
-        g_mix: share of the G-optimal design mixed into every design; default 0.05 under the betting rule, else 0.1,
-            which decays as 1/sqrt(t) once t > 200 d under rules that pay for the determinant.
+        g_mix: share of the G-optimal design mixed into every design; default 0.05 under the betting rule (0.1 for the m
+            best), else 0.1, which decays as 1/sqrt(t) once t > 200 d under rules that pay for the determinant.
         elimination: default on if the rule keeps refuted candidates, except in the paper variant.
         design: on a set of vectors, see `rounds.Rounds`.
 
@@ -102,17 +114,8 @@ class LazyTrackAndStop(Options):
     takes_vectors: ClassVar[bool] = True
     supports_top_m: ClassVar[bool] = True
     takes_costs: ClassVar[bool] = True
+    takes_target: ClassVar[bool] = True
     takes_pool: ClassVar[bool] = True
-
-    def unsupported(self, task: Task) -> str | None:
-        """Return why these options have no meaning for a pool, whose items are asked of all arms."""
-        if task.pool is None:
-            return None
-        values = {one.name: (getattr(self, one.name), one.default) for one in fields(self)}
-        given = [name for name, (value, default) in values.items() if not (value is default or str(value) == default)]
-        if not given or (given == ["stopping"] and self.stopping == "betting"):
-            return None
-        return f"`{given[0]}` must be left out beside `pool`: every item is asked of all arms left, and bets decide."
 
     def compose(self, task: Task) -> tuple[Sampler, Rule]:
         """Return the sampler and the stopping rule."""
@@ -124,39 +127,75 @@ class LazyTrackAndStop(Options):
             raise InvalidInput(
                 f"`design` is for sets of vectors such as the unit sphere, got {self.design!r}; drop it."
             )
-        arms, is_paper = task.rows, self.is_paper
+        # Where groups read high or low, pairs of arms take the place of arms.
+        pairs = Pairs.of(task) if task.groups == "offset" else None
+        measured = task if pairs is None else pairs.task
+        arms, is_paper = measured.rows, self.is_paper
         chosen = exploration_set(
-            arms, self.exploration_set or ("random" if is_paper else "pivoted"), task.spanning, task.seed
+            arms, self.exploration_set or ("random" if is_paper else "pivoted"), measured.spanning, task.seed
         )
         can_bet = task.candidates.is_local and not (task.m > 1 and task.epsilon > 0.0)
-        usual = "betting" if can_bet else "evidence"
+        usual: Stopping = "betting" if can_bet else "evidence"
+        if task.target is not None:
+            usual = Targets()
         rule = as_rule(
             self.stopping or ("paper-appendix" if is_paper else usual),
             start_arms=chosen,
             regularizer=self.regularizer,
             elimination=False if is_paper and self.elimination is None else self.elimination,
         )
+        by_sets = has_sets(task) and isinstance(rule, Betting) and not is_paper
         schedule = self.schedule
         if schedule is None and is_paper:
             schedule = "doubling"
         elif schedule is None and arms.n_arms * arms.dim > LARGE:
             schedule = Geometric(LARGE_RATIO)
+        elif schedule is None and by_sets:
+            schedule = Geometric(SETS_RATIO)
+        usual_g_mix = 0.0 if is_paper else SETS_G_MIX if by_sets else rule.usual_g_mix
+        times, least = schedule_for(rule, schedule), rule.min_block(task)
         sampler = LazySampler(
             # Other rules assume the noise that the bounds allow, the same for all arms.
-            task=task if rule.pays_real_variances else replace(task, reward_range=None),
+            task=measured if rule.pays_real_variances else replace(measured, reward_range=None),
             tracker=Tracker(self.tracking),
-            schedule=schedule_for(rule, schedule),
+            schedule=times if pairs is None else InPairs(times),
             floor=EigenvalueFloor(
                 arms.arms if is_paper else arms,
                 chosen,
                 scale=(1.0 if is_paper else 0.3) if self.exploration is None else self.exploration,
             ),
-            g_mix=check_share((0.0 if is_paper else rule.usual_g_mix) if self.g_mix is None else self.g_mix),
+            g_mix=check_share(usual_g_mix if self.g_mix is None else self.g_mix),
             is_mix_decaying=self.g_mix is None and rule.has_determinant_price,
-            least=rule.min_block(task),
-            lazy=LAZY if self.schedule is None and not is_paper else 1.0,
+            least=least if pairs is None else math.ceil(least / 2),
+            lazy=LAZY if self.schedule is None and not (is_paper or by_sets) else 1.0,
+            first=FIRST_BLOCK if by_sets else 2,
         )
-        return sampler, rule
+        return sampler if pairs is None else PairSampler(sampler, pairs), rule
+
+    def unsupported(self, task: Task) -> str | None:
+        """Refuse options of sampling in a pool, and with offsets candidates that are no differences of arms."""
+        if task.pool is not None:
+            return self._odd_in_pool()
+        if task.groups != "offset" or task.candidates is task.arms or not task.candidates.is_local:
+            return None
+        if not task.arms.is_enumerable or task.rows.stds is not None:
+            return None  # the rule has no proof, and says so
+        X, Z = (rows.gather(range(rows.n_arms)) for rows in (task.rows, task.rivals))
+        basis, apart = span_of_differences(X), Z - Z[0]
+        if np.abs(apart - apart @ basis @ basis.T).max() <= OUTSIDE * np.abs(apart).max():
+            return None
+        return (
+            'groups="offset" compares candidates by differences of arms, and these do not span the differences of the '
+            'candidates; add arms, or use groups="watch".'
+        )
+
+    def _odd_in_pool(self) -> str | None:
+        """Return why these options have no meaning for a pool."""
+        values = {one.name: (getattr(self, one.name), one.default) for one in fields(self)}
+        given = [name for name, (value, default) in values.items() if not (value is default or str(value) == default)]
+        if not given or (given == ["stopping"] and self.stopping == "betting"):
+            return None
+        return f"`{given[0]}` must be left out beside `pool`: every item is asked of all arms left, and bets decide."
 
     def _rounds(self, task: Task) -> Rounds:
         """Return the algorithm for a set of vectors; refuse options that have no meaning there."""
@@ -197,6 +236,8 @@ class LazySampler:
     """Fewest pulls of a block."""
     lazy: float
     """Growth of the pulls up to which a design serves while leader and rivals stay."""
+    first: int = 2
+    """Pulls per feature before the first design."""
 
     def __post_init__(self) -> None:
         self._arms = self.task.rows
@@ -206,13 +247,14 @@ class LazySampler:
         self._solved_for: tuple[tuple[int, ...], int] | None = None  # leaders, and the number of rivals alive
         self._solved_at = 0
         self._index: IntArray | None = None  # candidates that number the design's directions; None: all
+        self._pairs: IntArray | None = None  # pairs u K + b that number the design's directions; None: no pairs do
 
     def open(self, context: SamplerContext) -> int:
         """Recompute the design from the results so far; the block lasts until the next scheduled time."""
         t = context.n_asked
         if context.theta is None or not context.leaders:
             self._follow([(self._g_optimal, 1.0)])
-            return max(self.schedule.next_after(t) - t, 2 * self._arms.dim - t, self.least)
+            return max(self.schedule.next_after(t) - t, self.first * self._arms.dim - t, self.least)
         self._solve(context)
         return max(self.schedule.next_after(t) - t, self.least)
 
@@ -225,7 +267,13 @@ class LazySampler:
         if is_fresh or (is_large and is_early):
             return
         try:
-            directions = self._directions(context)
+            directions: GapDirections | RowDirections
+            if self.task.target is not None:
+                directions = self._calls(context)
+            elif context.pairs is not None:
+                directions = self._listed(context, *context.pairs)
+            else:
+                directions = self._directions(context)
         except InvalidInput:
             return  # estimates tie or nearly so: the design in force stays
         tol = LARGE_TOL if is_large else min(max(TIGHTEST_TOL, 0.3 * context.n_pulls**-0.5), LOOSEST_TOL)
@@ -273,6 +321,25 @@ class LazySampler:
         full = FULL_SHARE * self._arms.dim
         return self.g_mix * (math.sqrt(full / max(self._solved_at, full)) if self.is_mix_decaying else 1.0)
 
+    def _listed(self, context: SamplerContext, pairs: IntArray, missing: Array) -> RowDirections:
+        """Return the directions of pairs (n, 2), the longer the more evidence (n,) is missing."""
+        assert context.theta is not None
+        candidates = self.task.rivals
+        Y = candidates.gather(pairs[:, 0]) - candidates.gather(pairs[:, 1])
+        gaps = Y @ context.theta
+        if not len(gaps) or gaps.min() <= 1e-14 * gaps.max():
+            raise InvalidInput("estimates tie, and no design tells them apart.")
+        # As many pulls per nat as for the pair that misses most: with the factor 2, the value is T* of these pairs.
+        share = 2.0 * np.maximum(missing, LEAST_REST) / max(float(missing.max()), LEAST_REST)
+        keys = pairs[:, 0] * candidates.n_arms + pairs[:, 1]
+        if self._design is not None and self._pairs is not None:
+            hardest = self._pairs[self._design.hardest]
+            place = np.minimum(np.searchsorted(keys, hardest), len(keys) - 1)
+            is_left = keys[place] == hardest
+            self._design = replace(self._design, hardest=place[is_left], multipliers=self._design.multipliers[is_left])
+        self._pairs = keys
+        return RowDirections(RowSubset(Y * (np.sqrt(share) / gaps)[:, None]))
+
     def _directions(self, context: SamplerContext) -> GapDirections:
         """Return the directions from the leaders to the candidates still alive; if these are few, copy them out."""
         assert context.theta is not None
@@ -295,6 +362,17 @@ class LazySampler:
             self._design = replace(self._design, hardest=hardest[is_left], multipliers=multipliers)
         self._index = index
         return directions
+
+    def _calls(self, context: SamplerContext) -> RowDirections:
+        """Return the directions of the candidates without a call."""
+        task, estimate = self.task, context.estimate
+        assert context.theta is not None
+        assert task.target is not None
+        noise = noise_estimate(estimate) if task.given_noise_std is None else task.given_noise_std
+        errors = estimate.factor() * (noise if math.isfinite(noise) else 0.0)
+        return RowDirections(
+            RowSubset(rows_apart(task.rivals, task.target, context.theta, task.epsilon, context.alive, errors))
+        )
 
     def next(self) -> int:
         """Return the next arm."""

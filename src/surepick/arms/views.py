@@ -33,6 +33,7 @@ from surepick.core.checks import check_count, check_distinct, check_features, ch
 from surepick.core.design import Design, optimal_design
 from surepick.core.design.generation import frame_of, spanning_arms
 from surepick.core.design.solve import as_candidates
+from surepick.core.design.targets import Target
 from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import SMALLEST_SQUARE, Mixture, log_sum_exp
 from surepick.core.linalg import inverse_factor, triangular, upper_inverse
@@ -152,6 +153,8 @@ def divided(arms: ArmSet, stds: Array) -> ArmSet:
 
 T = TypeVar("T")
 
+# How many arms show whether the features hold a constant, and how far from 1 rounding may take it.
+N_SAMPLED, CONSTANT_TOL = 64, 1e-6
 # Numbers in a table of arms above which passes over it take most of the time.
 LARGE = 2_000_000
 
@@ -349,8 +352,18 @@ class Task:
     """Name of the noise model."""
     needs_bets: bool = False
     """Whether only rules that bet on blocks have a proof for the noise."""
+    needs_order: bool = False
+    """Whether the proof needs blocks that are asked in random order."""
     model: str = "linear"
     """Or "unstructured": every arm has a mean of its own."""
+    groups: str = "watch"
+    """Or "offset": every group of measurements, a day or a bench, may read high or low."""
+    drift: float = 0.0
+    """Largest distance of two readings of one arm within a block that a drift causes."""
+    edition: int = 1
+    """Which arms are asked where options leave it open, see `learning.spec.EDITION`."""
+    target: Target | None = None
+    """What candidates are held against; None: the best is sought."""
     pool: int | None = None
     """Items of the table of scores, each asked of all arms once; None: rewards come from no table."""
 
@@ -387,6 +400,24 @@ class Task:
         """Numbers of d arms of large volume for their cost, increasing; practical variants pull these first."""
         priced = self.priced(self.rows)
         return spanning_arms(priced, frame_of(priced))
+
+
+def has_constant(view: ArmView, *, checks_all: bool = False) -> bool:
+    """Return whether some combination of the features is 1 for every arm.
+
+    Args:
+        view: the arms.
+        checks_all: whether to look at every arm; else a few dozen have to do.
+    """
+    if not isinstance(view, WhitenedArms):
+        return False
+    spread = np.linspace(0, view.n_arms - 1, min(view.n_arms, N_SAMPLED)).astype(np.int64)
+    seen = np.union1d(view.design.support, spread)
+    rows = view.gather(seen) * (1.0 if view.stds is None else view.stds[seen, None])
+    level = np.linalg.lstsq(rows, np.ones(len(rows)), rcond=None)[0]
+    if not np.abs(rows @ level - 1.0).max() < CONSTANT_TOL:
+        return False
+    return not checks_all or all(np.abs(chunk @ level - 1.0).max() < CONSTANT_TOL for _, chunk in view.chunks())
 
 
 def as_rows(view: ArmView) -> WhitenedArms:

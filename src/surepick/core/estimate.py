@@ -48,8 +48,7 @@ FEW_PULLS = 16
 FINEST = 1e-9
 
 
-@final
-class _Fit:
+class LeastSquaresFit:
     """Least squares from the sums of some arms, computed on demand, then kept: X (m, d), sums n, f, s, q (4, m)."""
 
     def __init__(self, X: Array, sums: Array) -> None:
@@ -58,6 +57,7 @@ class _Fit:
 
     @cached_property
     def A(self) -> Array:  # noqa: N802 - the letter of the notation
+        """Information (d, d)."""
         A = _alone(np.matmul, self._X.size * self._X.shape[1])(self._X.T * self._n, self._X)
         return _read_only(0.5 * (A + A.T))  # symmetric to the last bit
 
@@ -71,10 +71,12 @@ class _Fit:
 
     @cached_property
     def A_inv(self) -> Array:  # noqa: N802 - the letter of the notation
+        """Its inverse."""
         return _read_only(_inverse_and_logdet(self.A)[0])
 
     @cached_property
     def theta(self) -> Array:
+        """The estimate (d,)."""
         A_inv, theta = self.A_inv, np.zeros(self._X.shape[1])
         # The second step adds up residuals, in which large rewards cancel; the third refines an A^-1 with few digits.
         for _ in range(3):
@@ -83,12 +85,14 @@ class _Fit:
 
     @cached_property
     def residual_sum(self) -> float:
+        """Sum of the squared residuals."""
         within = self._q - self._s * self._s / self._n
         between = self._f + self._s / self._n - self._X @ self.theta
         return max(float(within.sum() + self._n @ (between * between)), 0.0)
 
     @cached_property
     def factor(self) -> Array:
+        """F (d, d) with F F' = A^-1."""
         L, scale = _equilibrated_cholesky(self.A)
         return _read_only(upper_inverse(L.T) / scale[:, None])
 
@@ -117,7 +121,7 @@ class LeastSquares:
         self._n_equal = 0  # rewards that equal the first of their arm, the first ones included
         self._grid: tuple[int, float] | None = None  # how many values there were, and their step
         self._counts: dict[int, int] = {}
-        self._kept: _Fit | None = None
+        self._kept: LeastSquaresFit | None = None
         self._has_theta: bool | None = False  # None: not looked at since the last pull
         self._last_look = 0.0, np.ones(self._dim)  # the last reciprocal condition number and diagonal of A
         # Beside regularisers: slot 0 is A^-1; zero stands for "not invertible yet" and is left alone by the update.
@@ -127,11 +131,11 @@ class LeastSquares:
         self._refactor()
 
     @property
-    def _fit(self) -> _Fit:
+    def _fit(self) -> LeastSquaresFit:
         if self._kept is None:
             self._add_up()
             m = len(self._places)
-            self._kept = _Fit(self._X[:m], self._sums[:, :m])
+            self._kept = LeastSquaresFit(self._X[:m], self._sums[:, :m])
             if self._is_followed:
                 self._kept.A_inv = _read_only(self._inverses[0])
         return self._kept
@@ -145,6 +149,11 @@ class LeastSquares:
     def n_pulls(self) -> int:
         """Number of pulls t so far."""
         return self._n_pulls
+
+    @property
+    def n_spare(self) -> int:
+        """Pulls beyond the parameters of the fit; below 1 they say nothing of the noise."""
+        return self._n_pulls - self._dim
 
     @property
     def counts(self) -> Mapping[int, int]:

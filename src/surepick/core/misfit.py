@@ -22,6 +22,14 @@ N is never formed. C = D + F F' with D diagonal and F of d + 1 columns, so with 
 J = [L^(-1/2) Q, L^(-1/2) W F; 0, I], everything follows from one QR of J: |S| = |L| |J'J|, and g'S^-1 h for g = N'a,
 h = N'b is the inner product of L^(-1/2) a and L^(-1/2) b without their parts in the range of J. O(s d^2) per block.
 
+**Groups** (`EffectWatch`). The same test finds effects of other columns. A cell is an arm in a group; its row is b (a
+row of B), the columns of S (cells, e) are the effects that are looked for, e_j ~ N(0, tau^2) each, in units of the
+noise. Two uses: where offsets of groups are allowed for, b = (x_a, 1_g) and the effects are misfits of arms, one for
+all cells of an arm; where labels are only recorded, b = x_a and the effects are the offsets of days and benches. With
+n the pulls and P the projection off B over all past cells, weighted by n,
+
+    C = (S'n P S + I/tau^2)^-1,   m = C S'n P means/sigma,   the block's misfits are N(S m, S C S').
+
 **Slips**: one reward that no noise explains, such as a decimal point in the wrong place. A slip inflates the estimate
 of the noise and moves no arm's mean by much, so it hides as noise. Every reward is therefore judged by the others.
 Notation: e_i = r_i - x_i'theta the residual of reward i in the regression of all t, h_i = x_i'A^-1 x_i;
@@ -52,6 +60,7 @@ ones more, or with a few arms less?
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, final
 
@@ -61,10 +70,13 @@ import scipy
 from surepick.core.betting.block import RANK_TOL
 from surepick.core.checks import check_fraction, check_noise_std, check_number
 from surepick.core.estimate import LeastSquares, common_step
+from surepick.core.groups import Offsets, indicators, level_matrix
 from surepick.core.linalg import log_chi_mean, one_blas_thread
 from surepick.core.noise import MIXTURE, ArmMeans, noise_limits
 from surepick.types import Array, IntArray
 
+MOST_EFFECTS = 200
+"""Effects of groups or of arms that are looked for at most: with more, such as hundreds of items, nothing is bet."""
 TAUS, LARGE_TAUS = (0.05, 0.15, 0.5), (4.0, 40.0)
 """Sizes of the misfits that are looked for, in units of the noise; large ones only if that is unknown: beside a known
 noise they show as scatter, which may as well mean that the noise is larger than was said."""
@@ -268,6 +280,110 @@ class MisfitWatch:
         return math.sqrt(total / spare) if spare > 0 and total > 0 else math.inf
 
 
+@final
+class EffectWatch:
+    """Evidence for effects of groups, or of arms beside the offsets of groups, block by block.
+
+    Args:
+        taus: sizes of the effects that are looked for, in units of the noise.
+        noise_std: sub-Gaussian scale of the noise; None if unknown, then the noise has to be Gaussian.
+    """
+
+    def __init__(self, taus: Sequence[float], noise_std: float | None) -> None:
+        self.noise_std = noise_std
+        self._tau2 = np.square(taus)
+        self._log_products = np.zeros(len(taus))
+        self._cells: dict[tuple[bytes, tuple[int, ...], tuple[int, ...]], int] = {}
+        self._past: ArmMeans | None = None
+        # Of every cell, by its number: levels of its factors, and effects in it.
+        self._codes: list[tuple[int, ...]] = []
+        self._effects: list[tuple[int, ...]] = []
+
+    @property
+    def log_evidence(self) -> float:
+        """Log of the e-value for effects; by size, averaged."""
+        return float(np.logaddexp.reduce(self._log_products)) - math.log(len(self._log_products))
+
+    def learn(self, X: Array, rewards: Array, codes: IntArray, effects: Sequence[tuple[int, ...]]) -> None:
+        """Take results that are not bet on; arguments as of `settle`."""
+        self._merge(self._sorted(X, rewards, codes, effects))
+
+    @one_blas_thread
+    def settle(self, X: Array, rewards: Array, codes: IntArray, effects: Sequence[tuple[int, ...]]) -> None:
+        """Take the results of a block, whose arms and labels were fixed before its first result; blocks in order.
+
+        Args:
+            X: rows (n, d).
+            rewards: (n,).
+            codes: levels (n, F) of the factors whose offsets are allowed for; F may be 0.
+            effects: numbers of the effects in each of the n results, 0 and above.
+        """
+        block = self._sorted(X, rewards, codes, effects)
+        codes, S = self._columns(block)
+        rows = np.hstack([block.X, indicators(codes)])
+        has_spare = len(block.arms) > rows.shape[1] or len(block.arms) > np.linalg.matrix_rank(rows)
+        if has_spare and S.shape[1] <= MOST_EFFECTS:
+            M, F = self._beliefs(S)
+            cells = ArmMeans(block.arms, rows, block.counts, block.means, block.squares)
+            log_E = log_factors(cells, M, np.zeros_like(M), F, self.noise_std)
+            self._log_products += np.where(np.isfinite(log_E), log_E, 0.0)  # overflow returns the stake
+        self._merge(block)
+
+    def _sorted(self, X: Array, rewards: Array, codes: IntArray, effects: Sequence[tuple[int, ...]]) -> ArmMeans:
+        """Return the means of cells: equal rows, levels and effects."""
+        numbers = []
+        for x, levels, own in zip(X, map(tuple, codes.tolist()), effects, strict=True):
+            key = x.tobytes(), levels, own
+            if key not in self._cells:
+                self._cells[key] = len(self._cells)
+                self._codes.append(levels)
+                self._effects.append(own)
+            numbers.append(self._cells[key])
+        return ArmMeans.of(np.array(numbers, dtype=np.int64), X, rewards)
+
+    @property
+    def cells(self) -> tuple[ArmMeans, list[tuple[int, ...]]]:
+        """The means of all cells so far, with rows b, and the effects in each."""
+        past = self._past
+        assert past is not None
+        rows = np.hstack([past.X, indicators(self._columns(past)[0])])
+        effects = [self._effects[cell] for cell in past.arms]
+        return ArmMeans(past.arms, rows, past.counts, past.means, past.squares), effects
+
+    def _merge(self, block: ArmMeans) -> None:
+        self._past = block if self._past is None else self._past.merged(block)
+
+    def _columns(self, cells: ArmMeans) -> tuple[IntArray, Array]:
+        """Return the levels (s, F) and S (s, e) of these cells."""
+        effects = [self._effects[cell] for cell in cells.arms]
+        S = np.zeros((len(effects), 1 + max((max(own, default=0) for own in self._effects), default=0)))
+        for row, own in zip(S, effects, strict=True):
+            row[list(own)] = 1.0
+        return level_matrix([self._codes[cell] for cell in cells.arms]), S
+
+    def _beliefs(self, S: Array) -> tuple[Array, Array]:
+        """Return means (T, s) and roots (T, s, e) of the covariance of the block's misfits, in units of the noise."""
+        past, tau2 = self._past, self._tau2[:, None]
+        if past is None:
+            return np.zeros((len(tau2), len(S))), np.sqrt(tau2)[:, :, None] * S
+        codes, effects = self._columns(past)
+        W = np.sqrt(past.counts)[:, None]
+        X, T, y = past.X, effects, past.means[:, None]
+        n_fitted = 0
+        if codes.shape[1]:
+            offsets = Offsets(codes, past.counts)
+            X, T, y, n_fitted = offsets.off(X), offsets.off(T), offsets.off(y), offsets.rank
+        Q = range_basis(W * X)
+        T, y = _off(Q, W * T), _off(Q, W * y)[:, 0]
+        spread, axes = np.linalg.eigh(T.T @ T)
+        roots = axes / np.sqrt(np.maximum(spread, 0.0) + 1.0 / tau2)[:, None]
+        spare = past.n_repeats + len(past.arms) - Q.shape[1] - n_fitted
+        total = float(past.squares.sum()) + float(y @ y)
+        scale = self.noise_std or (math.sqrt(total / spare) if spare > 0 and total > 0 else math.inf)
+        means = (roots @ (roots.swapaxes(1, 2) @ (T.T @ y))[:, :, None])[:, :, 0]
+        return means @ S.T / scale, S @ roots
+
+
 def check_pulls(alpha: float, n_spare: int, noise_std: float, kappa: float) -> int:
     """Return how many pulls spread over all arms would show a misfit: 2 (log(1/alpha) + f) sigma^2/kappa^2.
 
@@ -282,9 +398,12 @@ def check_pulls(alpha: float, n_spare: int, noise_std: float, kappa: float) -> i
     return math.ceil(2.0 * (n_spare - math.log(alpha)) * (noise_std / kappa) ** 2)
 
 
-def farthest(estimate: LeastSquares, X: Array, rewards: Array) -> tuple[int, float]:
-    """Return which reward (t,), of pulls X (t, d), is farthest from the others' prediction, and this prediction."""
-    h = np.minimum(np.einsum("ij,ij->i", X @ estimate.A_inv, X), 1.0 - 1e-9)
+def farthest(estimate: LeastSquares, X: Array, rewards: Array, leverages: Array | float = 0.0) -> tuple[int, float]:
+    """Return which reward (t,), of pulls X (t, d), is farthest from the others' prediction, and this prediction.
+
+    `leverages` (t,): how far each reward moves the offset of its own group, if groups have offsets.
+    """
+    h = np.minimum(np.einsum("ij,ij->i", X @ estimate.A_inv, X) + leverages, 1.0 - 1e-9)
     e = (rewards - X @ estimate.theta) / (1.0 - h)
     i = int(np.argmax(np.abs(e) * np.sqrt(1.0 - h)))
     return i, float(rewards[i] - e[i])

@@ -110,7 +110,7 @@ def is_contradicted(estimate: LeastSquares, noise_std: float, misfit: float = 0.
 
 def noise_estimate(estimate: LeastSquares) -> float:
     """Return the standard deviation of the rewards around the fit; NaN while there are too few."""
-    spare = estimate.n_pulls - estimate.dim
+    spare = estimate.n_spare
     if spare < 1 or not estimate.has_theta:
         return math.nan
     return math.sqrt(estimate.residual_sum / spare)
@@ -121,7 +121,7 @@ def residuals(estimate: LeastSquares) -> Residuals:
 
     R is inf, which is no scale to bet by, while all rewards are equal, and where they repeat each other.
     """
-    nu = estimate.n_pulls - estimate.dim
+    nu = estimate.n_spare
     if _says_nothing(estimate):
         return Residuals(math.inf, nu)
     return Residuals(max(estimate.residual_sum, nu * _dust(estimate) ** 2), nu)
@@ -148,7 +148,7 @@ def is_repeating(estimate: LeastSquares, *, is_normal: bool = True) -> bool:
     n_equal, n_could = estimate.n_repeated
     # Values drawn from a list, as simulations do, are equal now and then, and all the same have noise.
     is_rare = n_equal < max(FEW_REPEATS, OFTEN * n_could)
-    if is_rare or not estimate.has_theta or estimate.n_pulls <= estimate.dim:
+    if is_rare or not estimate.has_theta or estimate.n_spare < 1:
         return False
     step, scatter = estimate.resolution, noise_estimate(estimate)
     if n_equal == n_could and estimate.spread > MANY_STEPS * step:

@@ -14,7 +14,7 @@ import numpy as np
 from surepick._texts import counted, percent
 from surepick.learning.events import n_earlier
 from surepick.learning.model import ModelCheck
-from surepick.learning.noise_models import NAMED, NoiseModel, Symmetric, noise_model, takes_scale
+from surepick.learning.noise_models import NAMED, Drifting, NoiseModel, Symmetric, noise_model, takes_scale
 from surepick.learning.progress import ALL_EQUAL
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def assumptions(result: "Result") -> list[Assumption]:
         chosen += f"; {counted(n_others, 'result')} came without being asked for"
     nouns = {"fail": "lost measurement", "correct": "correction", "void": "void result"}
     changes = ", ".join(counted(kinds[kind], noun) for kind, noun in nouns.items() if kinds[kind])
-    options = f"The {result.rule} rule, delta = {result.delta:g} and epsilon = {result.epsilon:g}"
+    options = f"The {result.rule} rule, {_targets(result)}delta = {result.delta:g} and epsilon = {result.epsilon:g}"
     listed = [
         (_sentence(_noise(result, seen=False)), _noise_checked(result)),
         ("Every arm was chosen before its reward was seen.", f"{chosen}."),
@@ -76,6 +76,16 @@ def assumptions(result: "Result") -> list[Assumption]:
         watched = f"Contradicted. {result.misfit}" if result.model_check == "contradicted" else "Not contradicted."
         listed.insert(0, (_sentence(mean.rstrip(",")), model_checked(result) or watched))
     return [Assumption(*one) for one in listed]
+
+
+def _targets(result: "Result") -> str:
+    """Name the threshold, or control and margin; "" without."""
+    target = result.specification
+    if target is None:
+        return ""
+    named = f"threshold = {target.value:g}" if target.control is None else "the control"
+    margin = f", margin = {-target.value:g}" if target.control is not None and target.value else ""
+    return f"{named}{margin}, calls = {target.calls}, "
 
 
 def _n_unsolicited(result: "Result") -> int:
@@ -103,7 +113,8 @@ def _mean(result: "Result") -> str:
         return (
             f"the mean reward of every arm is within {result.allowed_misfit:g} of one that is linear in the features,"
         )
-    return "the mean reward is linear in the features"
+    beside = ", beside an offset of every group of measurements," if result.has_offsets else ""
+    return f"the mean reward is linear in the features{beside}"
 
 
 def _noise(result: "Result", *, seen: bool) -> str:
@@ -116,6 +127,8 @@ def _noise(result: "Result", *, seen: bool) -> str:
 
 def noise_of(result: "Result") -> NoiseModel:
     """Return the noise model of a result; if its fields do not spell it, one that says its law and no more."""
+    if result.noise == Drifting.name and isinstance(result.given_noise_std, float):
+        return Drifting(result.given_noise_std, 0.0)  # its law is in the result
     if result.noise not in NAMED or takes_scale(result.noise):
         own = Symmetric()
         own.unwatched = f'by the model "{result.noise}"'
@@ -133,7 +146,7 @@ def model_checked(result: "Result", *, audit: str = "audit") -> str:
     """
     if result.model != "linear":
         return ""
-    if noise_of(result).needs_bets:
+    if not noise_of(result).is_watched:
         return f"With noise {noise_of(result).unwatched}, the model is not watched."
     if result.allowed_misfit > 0.0:
         seen = f"The rewards contradict an exactly linear mean, as was allowed for. {result.misfit}"

@@ -7,8 +7,8 @@ measurements because of other results gains nothing (docs/guarantee.md, "Failure
 open, and unsolicited results, belong to no block.
 
 `Plans` says which arms a block has, from the sampler and within the budget. The arms are fixed when the block opens.
-They are drawn one by one as they are asked for, or all at once for a log. A plan from a log is followed: the sampler is
-told of it when the next plan must be made.
+They are drawn one by one as they are asked for, or all at once for a log or to be asked in random order. A plan from a
+log is followed: the sampler is told of it when the next plan must be made.
 """
 
 import math
@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Literal, NamedTuple, final
+
+import numpy as np
 
 from surepick.arms.views import Task
 from surepick.core.linalg import one_blas_thread
@@ -64,11 +66,17 @@ class PlannedBlock:
         return [labels.get(number, ()) for number in numbers if values[number] is not None]
 
     def repetitions(self, values: Sequence[float | None]) -> tuple[list[int], list[list[float]]]:
-        """Return the arms of a complete block's plan, and the rewards of every repetition of which none is void."""
-        n = self.length // self.n_parts
-        told = ([values[self.results[start + place]] for place in range(n)] for start in range(0, self.length, n))
+        """Return the arms of a complete block's plan, and the rewards of every repetition of which none is void.
+
+        Every repetition has the arms of the plan, each in an order of its own; rewards are in the order of the arms.
+        """
+        n, arms = self.length // self.n_parts, self.arms
+        parts: list[Sequence[int]] = [range(start, start + n) for start in range(0, self.length, n)]
+        if arms != arms[:n] * self.n_parts:
+            parts = [sorted(places, key=arms.__getitem__) for places in parts]
+        told = ([values[self.results[place]] for place in places] for places in parts)
         whole = [[reward for reward in part if reward is not None] for part in told]
-        return self.arms[:n], [part for part in whole if len(part) == n]
+        return [arms[place] for place in parts[0]], [part for part in whole if len(part) == n]
 
 
 @final
@@ -344,6 +352,27 @@ LONGEST = 1_000_000
 """Most asks of a block whose arms are all drawn when it opens."""
 
 
+def shuffled(arms: Sequence[int], seed: int, first: int, n_parts: int = 1, *, in_pairs: bool = False) -> list[int]:
+    """Return the arms of a block in random order; those of each of `n_parts` repetitions by themselves.
+
+    `in_pairs` keeps the two arms of a pair together, in random order: a group measures whole pairs.
+
+    The order depends on the seed and on the number of the block's first ask, both of which are in the log. It sorts raw
+    random numbers, of which numpy never changes the stream, unlike that of its permutations.
+    """
+    if not arms:
+        return []
+    keys = np.random.PCG64([seed, first]).random_raw(len(arms)).reshape(n_parts, -1)
+    if in_pairs:
+        drawn = keys.ravel().tolist()
+        pairs = [
+            sorted(range(start, min(start + 2, len(arms))), key=drawn.__getitem__) for start in range(0, len(arms), 2)
+        ]
+        return [arms[place] for pair in sorted(pairs, key=lambda pair: drawn[pair[0]]) for place in pair]
+    order = np.argsort(keys, axis=1, kind="stable") + np.arange(0, len(arms), keys.shape[1])[:, None]
+    return [arms[place] for place in order.ravel().tolist()]
+
+
 class Plan(NamedTuple):
     """The asks of one block."""
 
@@ -386,10 +415,22 @@ class Plans:
         rule: says how short a block may be.
         costs: cost of a pull of each arm (K,); None: 1.
         budget: most that all asks together may cost; None: no limit.
+        shuffles: whether the arms of a block that bets rest on are asked in random order, unless it is longer than
+            `LONGEST`.
     """
 
-    def __init__(self, sampler: Sampler, task: Task, rule: Rule, costs: Array | None, budget: float | None) -> None:
+    def __init__(
+        self,
+        sampler: Sampler,
+        task: Task,
+        rule: Rule,
+        costs: Array | None,
+        budget: float | None,
+        *,
+        shuffles: bool = False,
+    ) -> None:
         self._sampler = sampler
+        self._seed, self._shuffles, self._needs_order = task.seed, shuffles, task.needs_order
         self.work_out: Callable[[Iterable[Followed]], None]
         """Gives plans that were followed their contexts."""
         self._behind: list[Followed | None] = []  # plans unknown to the sampler; None: an arm beyond a block
@@ -402,15 +443,27 @@ class Plans:
         self.differs = False
         """Whether the last plan that was checked is another than the own one."""
         self._costs, self._budget, self._least = costs, budget, rule.min_block(task)
+        self._has_offsets = task.groups == "offset"
         self._spent = 0.0  # cost of all asks so far
         self._left: deque[int] = deque()
         # Pulls when the last two blocks opened, and how the designs before wanted them apportioned.
         self._wanted: deque[tuple[int, Mapping[int, float]]] = deque(maxlen=2)
 
-    def propose(self, context: SamplerContext, first: int, *, draws: bool) -> Plan:
-        """Plan the next block, and draw all its arms if that is wanted or there is a budget."""
+    def propose(self, context: SamplerContext, first: int, *, draws: bool, ends: tuple[int, int] | None = None) -> Plan:
+        """Plan the next block, and draw all its arms if that is wanted or there is a budget.
+
+        Args:
+            context: what the sampler may see.
+            first: number of its first ask.
+            draws: whether to draw all arms.
+            ends: how many asks the present group has left, and how many a group has, if blocks end with groups: the
+                block then compares whole groups.
+        """
         self.is_proposing = True
         length, arms, is_last = self._look(context), list[int](), False
+        if ends is not None and self._has_offsets:
+            left, size = ends
+            length = left + max(0, math.ceil((length - left) / size)) * size
         if isinstance(self.sampler, PoolSampler):
             arms = [self.sampler.next() for _ in range(length)]
             price, is_last = sum(map(self.cost_of, arms)), self.sampler.is_last
@@ -419,16 +472,26 @@ class Plans:
         elif self._budget is not None:
             arms, is_last = self._within_budget(length, self._budget - self._spent)
             length = len(arms)
-        elif draws:
+        elif draws or self._needs_order or (self._is_shuffled(context) and length <= LONGEST):
             if length > LONGEST:
                 raise InvalidInput(
-                    f"a block that is written down can have {LONGEST:,} asks, got {length:,}; use another "
-                    "algorithm, or a schedule with shorter blocks."
+                    f"a block that is written down, or must be in random order, can have {LONGEST:,} asks, got "
+                    f"{length:,}; use another algorithm, or a schedule with shorter blocks."
                 )
             arms = [self.sampler.next() for _ in range(length)]
         n_parts = self.sampler.n_parts if isinstance(self.sampler, SubBlocks) else 1
+        if self._is_shuffled(context):
+            arms = shuffled(arms, self._seed, first, n_parts, in_pairs=self._has_offsets)
         self.proposed = Plan(first, length, tuple(arms), n_parts, is_last)
         return self.proposed
+
+    def _is_shuffled(self, context: SamplerContext) -> bool:
+        """Whether the arms of a block are asked in random order.
+
+        Not before the first estimate, unless the proof needs the order: no bet rests on such a block, and arms that
+        span come first.
+        """
+        return self._shuffles and (context.theta is not None or self._needs_order)
 
     @one_blas_thread
     def follow(self, followed: Followed, *, checks: bool, catches_up: bool) -> None:
@@ -443,9 +506,12 @@ class Plans:
         plan = followed.plan
         if checks:
             assert followed.context is not None
-            length, own = self._look(followed.context), tuple([self.sampler.next() for _ in plan.arms])
-            # A budget cuts blocks short, or lengthens the last.
-            self.differs = own != plan.arms or (self._budget is None and length != plan.length)
+            length, own = self._look(followed.context), [self.sampler.next() for _ in plan.arms]
+            if self._is_shuffled(followed.context):
+                own = shuffled(own, self._seed, plan.first, plan.n_parts, in_pairs=self._has_offsets)
+            # A budget cuts blocks short, or lengthens the last. Groups lengthen any.
+            has_own_length = self._budget is None and not self._has_offsets
+            self.differs = tuple(own) != plan.arms or (has_own_length and length != plan.length)
             return
         self._behind.append(followed)
         if catches_up:

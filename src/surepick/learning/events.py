@@ -5,12 +5,14 @@ event in order. Fields at the end that have their default are left out. A vector
 a group as pairs of factor and level.
 """
 
+import re
 import reprlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, NamedTuple, Self, final
 
 from surepick.errors import InvalidInput
 from surepick.learning.groups import GroupLabel
+from surepick.learning.spec import EDITION
 from surepick.types import ArmKey
 
 Entry = tuple[Any, ...]
@@ -126,6 +128,15 @@ def n_earlier(log: Iterable[Entry]) -> int:
             break
         n += entry[0] == "tell"
     return n
+
+
+def edition_of(log: object) -> int | None:
+    """Return the edition of the learner that wrote a log; None if the log begins with no identity."""
+    match log:
+        case [("start", str(identity)), *_]:
+            named = re.search(r", edition=(\d+)(?:, earlier=\w+)?, seed=\d+$", identity)
+            return 1 if named is None else min(int(named[1]), EDITION)
+    return None
 
 
 def check_start(log: Sequence[Entry], identity: Callable[..., str], earlier: str) -> None:

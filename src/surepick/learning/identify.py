@@ -20,7 +20,7 @@ from surepick.learning.assumptions import REPEATS_ADVICE, coarse
 from surepick.learning.events import History
 from surepick.learning.groups import GroupLabel, group_label
 from surepick.learning.learner import Learner, create_learner
-from surepick.learning.model import check_audit
+from surepick.learning.model import DRIFTS, check_audit
 from surepick.learning.noise_models import looks_binary
 from surepick.learning.questions import binary_words, learns_noise
 from surepick.learning.result import Result, bare_result_of
@@ -33,6 +33,7 @@ ENOUGH_TO_DOUBT = 256
 SKIPPED_IN_A_ROW = 1000
 # Fewer readings may be equal by chance, or because few arms have been measured.
 FEWEST_READINGS = 16
+BETTER = "features that describe the rewards better."
 # Readings that repeat each other never decide: after this many, further pulls are of no use.
 ENOUGH_REPEATS = 256
 
@@ -394,7 +395,7 @@ def contradiction(learner: Learner, *, is_end: bool) -> tuple[type[Warning], str
         return NoiseWarning, (
             f"the rewards scatter around the fit by {noise_estimate(known):.3g}{unit} (from "
             f"{known.n_pulls} pulls){given}: {cause} mean reward is not linear in the features. "
-            f"{void} Start again {cure}with features that describe the rewards better."
+            f"{void} {seen.misfit if seen.misfit == DRIFTS else f'Start again {cure}with {BETTER}'}"
         )
     if seen.repeats:
         return NoiseWarning, f"the rewards are no evidence. {seen.misfit} {void} {REPEATS_ADVICE}"

@@ -12,6 +12,7 @@ blocks stay as they happened (docs/guarantee.md, "Corrections").
 
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal, Unpack, final
 
@@ -21,12 +22,13 @@ from surepick.algorithms import as_algorithm, check_options
 from surepick.algorithms.options import unsupported
 from surepick.arms.views import Task, arms_given, costs_given, views
 from surepick.core.checks import check_count, written
+from surepick.core.design.targets import Target
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import one_blas_thread
 from surepick.errors import InvalidInput
 from surepick.learning import events
 from surepick.learning.blocks import Plans
-from surepick.learning.events import Entry, Event, History, check_start, entry_of, event_of, n_earlier
+from surepick.learning.events import Entry, Event, History, check_start, edition_of, entry_of, event_of, n_earlier
 from surepick.learning.groups import group_label, refuse_relabelling
 from surepick.learning.reader import Reader
 from surepick.learning.result import Result, result_of
@@ -35,6 +37,7 @@ from surepick.learning.snapshot import Algorithm, Ask, Decision, Snapshot
 from surepick.learning.spec import Spec, TaskOptions, takes_options
 from surepick.learning.state import LearnerState
 from surepick.stopping.base import Rule
+from surepick.stopping.betting import Betting, has_sets
 from surepick.types import Arm, Array, ResultNumber
 
 MOST_ASKS = 10_000_000
@@ -91,10 +94,32 @@ class Learner:
             costs=None if self.costs is None or np.ptp(self.costs) == 0.0 else self.costs,
             noise=noise.name,
             needs_bets=noise.needs_bets,
+            needs_order=noise.needs_order,
             model=spec.model,
+            groups=spec.groups,
+            drift=spec.drift,
+            edition=spec.edition,
+            target=self._target(),
             pool=spec.n_items,
         )
         self._begin()
+
+    def _target(self) -> Target | None:
+        """Return what candidates are held against; a control without a name may be a row number as text."""
+        spec, control = self.spec, self.spec.control
+        if control is None:
+            return None if spec.threshold is None else Target(spec.threshold, None, spec.calls)
+        if isinstance(control, str) and self.candidates.names is None and control.isdecimal():
+            control = int(control)
+        try:
+            return Target(0.0 - spec.margin, int(self.candidates.number_of(control)), spec.calls)
+        except InvalidInput as error:
+            raise InvalidInput(str(error).replace("`arm`", "`control`")) from None
+
+    @property
+    def has_sets(self) -> bool:
+        """Whether accounts of sets decide."""
+        return isinstance(self.rule, Betting) and has_sets(self.task)
 
     def _begin(self) -> None:
         if why := unsupported(self._composition, self.algorithm, self.task):
@@ -102,12 +127,22 @@ class Learner:
         sampler, self.rule = self._composition.compose(self.task)
         if why := self.rule.unsupported(self.task):
             raise InvalidInput(why)
+        if self.task.needs_order and not self._shuffles:
+            option = "`drift`" if self.task.drift > 0.0 else f'noise="{self.noise}"'
+            raise InvalidInput(f'{option} needs blocks in random order: leave out variant="paper" and edition=1.')
         sampler = self.noise_model.sampler(sampler, self.measured_arms.dim)
         setting = Setting(self.task, self.rule, self.noise_model, self.earlier, self.spec.items)
-        self.state = LearnerState(setting, Plans(sampler, self.task, self.rule, self.costs, self.budget))
+        plans = Plans(sampler, self.task, self.rule, self.costs, self.budget, shuffles=self._shuffles)
+        self.state = LearnerState(setting, plans)
         """What the events add up to; a study proposes and applies its events here."""
         self._read_at: tuple[Settlement, int, int] | None = None
         """State, events and plans at which `_reader` was made."""
+
+    @property
+    def _shuffles(self) -> bool:
+        """Whether the arms of a block are asked in random order: not where a publication says the order."""
+        rule, is_paper = self.rule, getattr(self._composition, "variant", "practical") == "paper"
+        return self.task.edition > 1 and rule.needs_fixed_blocks and rule.takes_corrections and not is_paper
 
     @property
     def identity(self) -> str:
@@ -119,11 +154,12 @@ class Learner:
         return self._identity(is_guided=self.earlier == "guidance" and n_earlier(self.state.log) > 0)
 
     def _identity(self, *, is_guided: bool) -> str:
-        return f"{self._description}{GUIDED if is_guided else ''}, seed={self.seed}"
+        edition = f", edition={self.task.edition}" if self.task.edition > 1 else ""
+        return f"{self._description}{edition}{GUIDED if is_guided else ''}, seed={self.seed}"
 
     @cached_property
     def _description(self) -> str:
-        """The identity without `earlier` and `seed`."""
+        """The identity without `edition`, `earlier` and `seed`."""
         own = "" if self.candidates is self.unscaled else f" for candidates {self.candidates.identity()}"
         return (
             f"{self.algorithm} {written(self._composition)} on arms {self.unscaled.identity()}{own}, "
@@ -281,6 +317,8 @@ class Learner:
     def replay(self, log: Sequence[Entry]) -> None:
         """Start afresh and go through a log; the state is then that of the learner that wrote it, bit for bit.
 
+        The learner takes on the edition of the log, see `Spec`: a log of an earlier release goes on as it began.
+
         To change results in a log, call `correct` and `void`. An edited log is refused where this learner, told the
         edited results, asks for other arms. An edit that changes no later ask goes unnoticed.
 
@@ -288,14 +326,16 @@ class Learner:
             InvalidInput: the log belongs to other arms or options, or holds an entry that is no event or cannot have
                 happened. The learner is then unchanged.
         """
-        check_start(log, self._identity, self.earlier)
-        before = self.rule, self.state
+        before = self.rule, self.state, self.task, self.spec
+        if (edition := edition_of(log)) is not None:
+            self.task, self.spec = replace(self.task, edition=edition), replace(self.spec, edition=edition)
         try:
+            check_start(log, self._identity, self.earlier)
             self._begin()
             for place, event in enumerate(log[1:], start=1):
                 self._follow(event_of(event, place), place)
         except BaseException:
-            self.rule, self.state = before
+            self.rule, self.state, self.task, self.spec = before
             raise
 
     def _follow(self, event: Event, place: int) -> None:

@@ -6,9 +6,11 @@ a block become the `Block` that bets are placed on, what to simulate, how it is 
     model                        spelled                        proof (docs/guarantee.md)
     UnknownGaussian (default)    nothing, or noise="same"       Student bets; one level for all arms, learnt
     SubGaussian                  noise_std=0.5                  Gaussian bets
+    Drifting                     noise_std=0.5, drift=0.3       the same, blocks in random order
     SubGaussianPerArm            noise_std=[0.5, 0.2, ...]      the same, in units of the noise of each arm
     GaussianPerArm               noise="per-arm"                repetitions of one plan, compared with each other
     Symmetric                    noise="symmetric"              signs and sizes of these repetitions
+    AnyNoise                     noise="any"                    rounds in random order
     Bounded                      reward_range=(lo, hi)          bets on bounded rewards
     Binary                       rewards="binary"               the same between 0 and 1
 
@@ -25,16 +27,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from surepick.core.betting.block import LARGEST_REWARD, Block, BlockFit, OwnBets
+from surepick.core.betting.rounds import PairDifferences
 from surepick.core.checks import LARGEST, check_noise_std, check_noise_stds, check_number, check_reward_range
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import row_digest
 from surepick.core.noise import ArmVariances, is_repeating, residuals, rounding_bias
 from surepick.errors import InvalidInput
 from surepick.learning.spec import NoiseName
-from surepick.sampling.base import Sampler, SubBlocks
+from surepick.sampling.base import Rounds, Sampler, SubBlocks
 from surepick.stopping.base import Rule
 from surepick.types import Array, IntArray
 
+MOST_IN_ROUND = 300
+"""Most arms with noise="any"; each round of n arms takes about n^3 steps."""
 ENOUGH_BINARY = 10
 """Values after which 0 and 1 alone look like pass or fail."""
 
@@ -46,7 +51,15 @@ class NoiseModel:
     """Name of the model in `noise=` and in results."""
     needs_bets: ClassVar[bool] = False
     """Whether only rules that bet on blocks have a proof. Then there are no confidence intervals, earlier results are
-    guidance, and the linear model is not watched."""
+    guidance, and neither slips nor the scatter around one fit of all results are watched."""
+    needs_order: ClassVar[bool] = False
+    """Whether the proof needs blocks that are asked in random order."""
+    ignores_features: ClassVar[bool] = False
+    """Whether every arm has a mean of its own, whatever its features; for a list of arms."""
+    minds_rounding: ClassVar[bool] = True
+    """Whether readings that are rounded, or often equal, are a matter for bets whose noise is learnt."""
+    is_watched: ClassVar[bool] = True
+    """Whether there is a proof for the watch on the linear model."""
     is_repeated: ClassVar[bool] = False
     """Whether a block must be several repetitions of one plan."""
     is_normal: ClassVar[bool] = True
@@ -54,7 +67,7 @@ class NoiseModel:
     is_binary: ClassVar[bool] = False
     """Whether rewards are 0 or 1, False or True."""
     unwatched: str = "of an unknown law"
-    """What keeps the linear model from being watched, after "With noise ...", if `needs_bets`."""
+    """What keeps the linear model from being watched, after "With noise ...", unless `is_watched`."""
     takes_scale: ClassVar[bool] = False
     """Whether `noise_std` beside `noise=name` is the one argument of the class; else the level is learnt."""
     bet: ClassVar[Callable[[Any, Block, BlockFit], OwnBets] | None] = None
@@ -152,7 +165,7 @@ class NoiseModel:
         """Return the sampler, with blocks as this model needs them."""
         return SubBlocks(sampler, dim) if self.is_repeated else sampler
 
-    def variances(self, dim: int) -> ArmVariances | None:
+    def variances(self, dim: int) -> ArmVariances | PairDifferences | None:
         """Return an empty record of how noisy each arm is; None if the model has no use for one."""
         return None
 
@@ -160,8 +173,9 @@ class NoiseModel:
         self,
         pulls: tuple[IntArray, Array, Array],
         past: LeastSquares,
-        variances: ArmVariances | None,
+        variances: ArmVariances | PairDifferences | None,
         repetitions: Callable[[], tuple[IntArray, Array, Array]],
+        groups: IntArray | None = None,
     ) -> Block | None:
         """Return the results of a block beside what was known before it; None if no bet can rest on them.
 
@@ -171,18 +185,19 @@ class NoiseModel:
             variances: what was known of the noise of each arm.
             repetitions: gives numbers (n,) and rows (n, d) of the plan, and the rewards (B, n) of its B repetitions of
                 which no result is void.
+            groups: level (n, F) of each factor, by number, if offsets of groups are regressed out.
         """
         arms, X, rewards = pulls
         if not past.has_theta:
-            return Block.of(X, rewards, np.zeros(X.shape[1]), arms=arms)
+            return Block.of(X, rewards, np.zeros(X.shape[1]), arms=arms, groups=groups)
         left = residuals(past) if self.std is None else None
-        block = Block.of(X, rewards, past.theta, past.A_inv.copy(), left, arms)
+        block = Block.of(X, rewards, past.theta, past.A_inv.copy(), left, arms, groups)
         block.bet = self.bet
         return block
 
     def repeats(self, estimate: LeastSquares) -> bool:
         """Whether rewards of one arm equal each other too often to be measurements with noise that is learnt."""
-        return self.std is None and is_repeating(estimate, is_normal=self.is_normal)
+        return self.minds_rounding and self.std is None and is_repeating(estimate, is_normal=self.is_normal)
 
     @final
     def mind_rounding(self, block: Block, past: LeastSquares, *, was_coarse: bool) -> None:
@@ -226,7 +241,6 @@ class UnknownGaussian(NoiseModel):
     """Gaussian noise with one level for all arms, which is learnt."""
 
 
-@final
 class SubGaussian(NoiseModel):
     """Noise with no heavier tails than a normal law of this standard deviation."""
 
@@ -240,6 +254,51 @@ class SubGaussian(NoiseModel):
     def assumption(self, law: str, level: float = math.nan) -> str:
         """Say its scale."""
         return f"the noise of one measurement {law} of standard deviation {self.scale:g}"
+
+
+@final
+class Drifting(SubGaussian):
+    """Noise as in `SubGaussian`, of readings that also drift: within a block by at most `drift`, in any way.
+
+    A block is asked in random order, so that a drift inside it acts like noise of variance drift^2/2, and bets have
+    weights that sum to 0, so that what all readings of a block share cancels (docs/guarantee.md, Theorem 37).
+    """
+
+    name = "drift"
+    needs_bets = needs_order = True
+
+    def __init__(self, scale: float, drift: float) -> None:
+        super().__init__(scale)
+        self.drift, self.std = drift, math.sqrt(self.scale**2 + 0.5 * drift**2)
+
+    @classmethod
+    def beside(cls, drift: float, noise: NoiseModel) -> Self:
+        """Return the model for a drift beside this noise."""
+        if type(noise) is not SubGaussian:
+            raise InvalidInput(
+                "`drift` needs the scale of the noise, one number for all arms; give `noise_std` beside it, and leave "
+                'out `noise`, `reward_range` and `rewards`. If you do not know the scale, use noise="any".'
+            )
+        return cls(noise.scale, drift)
+
+    def options(self) -> dict[str, Any]:
+        """Spelled by its scale and the drift."""
+        return {"noise_std": self.scale, "drift": self.drift}
+
+    def draw(self, rng: np.random.Generator, means: Array, arms: IntArray, level: float | Array = 1.0) -> Array:
+        """Draw without a drift."""
+        return means + self.scale * rng.standard_normal(len(means))
+
+    def law(self, rule: Rule) -> str:
+        """Say the scale and the drift."""
+        return (
+            f"{super().law(rule)} of standard deviation {self.scale:g}, and that readings drift by at most "
+            f"{self.drift:g} within a block whose arms were measured in the order of the asks"
+        )
+
+    def assumption(self, law: str, level: float = math.nan) -> str:
+        """Say its law."""
+        return f"the noise of one measurement {law}"
 
 
 @final
@@ -268,6 +327,7 @@ class _Repeated(NoiseModel):
     """Noise whose level differs between arms by an unknown factor: blocks repeat one plan, and are compared."""
 
     needs_bets = is_repeated = True
+    is_watched = False
 
     def variances(self, dim: int) -> ArmVariances:
         """Learn how noisy each arm is."""
@@ -277,12 +337,14 @@ class _Repeated(NoiseModel):
         self,
         pulls: tuple[IntArray, Array, Array],
         past: LeastSquares,
-        variances: ArmVariances | None,
+        variances: ArmVariances | PairDifferences | None,
         repetitions: Callable[[], tuple[IntArray, Array, Array]],
+        groups: IntArray | None = None,
     ) -> Block | None:
         """Return the repetitions of the plan that are whole; None if fewer than two are left to compare."""
         arms, X, parts = repetitions()
-        if variances is None or len(parts) < 2 or math.isinf(past.resolution) or self.repeats(past):
+        assert isinstance(variances, ArmVariances)
+        if len(parts) < 2 or math.isinf(past.resolution) or self.repeats(past):
             return None
         return variances.block(arms, X, parts)
 
@@ -321,6 +383,57 @@ class Symmetric(_Repeated):
     def law(self, rule: Rule) -> str:
         """Symmetry is all that is needed, whatever the rule."""
         return "is symmetric around 0, whatever its law, and independent of that of all others"
+
+
+@final
+class AnyNoise(NoiseModel):
+    """Noise of which nothing is known but that it does not depend on the arm; simulated as normal noise.
+
+    All arms that are left are measured once in each round, in random order. A round compares every arm with the leader
+    (`core.betting.rounds`).
+    """
+
+    name = "any"
+    needs_bets = is_repeated = needs_order = ignores_features = True
+    is_watched = is_normal = minds_rounding = False
+
+    def sampler(self, sampler: Sampler, dim: int) -> Sampler:
+        """Return rounds in the place of any other sampler."""
+        if dim > MOST_IN_ROUND:
+            raise InvalidInput(
+                f'noise="any" is for at most {MOST_IN_ROUND} arms, which all take turns, got {dim}; leave some out, or '
+                "choose another noise."
+            )
+        return Rounds(dim)
+
+    def variances(self, dim: int) -> PairDifferences:
+        """Record how arms differed in earlier rounds."""
+        return PairDifferences(dim)
+
+    def block(
+        self,
+        pulls: tuple[IntArray, Array, Array],
+        past: LeastSquares,
+        variances: ArmVariances | PairDifferences | None,
+        repetitions: Callable[[], tuple[IntArray, Array, Array]],
+        groups: IntArray | None = None,
+    ) -> Block | None:
+        """Return a round beside the differences of arms in earlier rounds."""
+        assert isinstance(variances, PairDifferences)
+        arms, X, rewards = pulls
+        block = Block.of(X, rewards, np.zeros(X.shape[1]), arms=arms)
+        if past.has_theta:
+            block = Block.of(X, rewards, past.theta, past.A_inv.copy(), arms=arms)
+            block.bet = variances.bets_on(arms, X)
+        variances.add(arms, rewards)
+        return block
+
+    def law(self, rule: Rule) -> str:
+        """The order of a round is all that is needed."""
+        return (
+            "does not depend on the arm, whatever its law and however it drifts, in rounds that were measured in the "
+            "order of the asks"
+        )
 
 
 class Bounded(NoiseModel):

@@ -17,6 +17,7 @@ import numpy as np
 from surepick.arms.numbered import NumberedVectors
 from surepick.arms.views import WhitenedArms
 from surepick.core.estimate import LeastSquares
+from surepick.core.groups import OffsetLeastSquares
 from surepick.core.linalg import cholesky, one_blas_thread
 from surepick.core.noise import ArmVariances
 from surepick.core.posterior import CONFIDENCE, flat_draws, normals, shrunk_posterior, waiting_quantiles
@@ -68,12 +69,13 @@ def fit_of(
         return None
     if levels is not None:
         return _weighted_fit(levels)
-    if noise.is_binary and isinstance(arms, WhitenedArms) and arms.n_arms == estimate.dim:
+    has_shares = not isinstance(estimate, OffsetLeastSquares)  # beside offsets means are no shares of successes
+    if noise.is_binary and has_shares and isinstance(arms, WhitenedArms) and arms.n_arms == estimate.dim:
         return _binary_fit(estimate, arms)
     if noise.std is not None and noise.reward_range is None:
         return Fit(estimate.theta, estimate.A_inv.copy(), noise.std**2, math.inf)
     # Bounds on rewards say little about their scatter, so it is learnt.
-    nu = estimate.n_pulls - estimate.dim
+    nu = estimate.n_spare
     if nu < 1 or not estimate.residual_sum > 0.0:
         return None
     return Fit(estimate.theta, estimate.A_inv.copy(), estimate.residual_sum / nu, nu)

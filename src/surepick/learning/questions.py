@@ -114,7 +114,8 @@ def question_about(
         is_new: whether no question was asked since the learner was told the value.
     """
     model, estimate = learner.noise_model, learner.estimate
-    if model.is_binary or estimate.n_pulls <= FEWEST:
+    # A value beside an offset of its group has no prediction yet.
+    if model.is_binary or estimate.n_pulls <= FEWEST or learner.spec.groups == "offset":
         return None
     unit = 1.0 if model.stds is None else float(model.stds[arm])
     x = learner.state.row(arm)

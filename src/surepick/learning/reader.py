@@ -15,10 +15,10 @@ import numpy as np
 from surepick.arms.views import ArmView, WhitenedArms, as_rows
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import one_blas_thread
-from surepick.core.noise import is_contradicted, noise_estimate, noise_interval, noise_to_assume
+from surepick.core.noise import ArmVariances, is_contradicted, noise_estimate, noise_interval, noise_to_assume
 from surepick.core.posterior import t_factor, wilson
 from surepick.learning.estimates import Estimates, estimates_of, likely_of, margins_of
-from surepick.learning.model import ModelCheck, enough_checks, extrapolation
+from surepick.learning.model import DRIFTS, ModelCheck, enough_checks, extrapolation
 from surepick.learning.outlook import (
     Fit,
     Forecast,
@@ -30,7 +30,7 @@ from surepick.learning.outlook import (
     successes_of,
     vector_outlook,
 )
-from surepick.learning.snapshot import Arm, Decision, NearTie, Snapshot
+from surepick.learning.snapshot import Arm, Call, Decision, NearTie, Snapshot
 from surepick.stopping.base import Verdict
 from surepick.types import Array, BoolArray, Guarantee, IntArray
 
@@ -94,7 +94,7 @@ class Reader:
         """The verdict of the rule, and whether the results contradict its assumptions."""
         verdict, (leaders, rival) = self.verdict, self.rivalry
         return Decision(
-            best=(leaders if self._learner.m > 1 else leaders[0]) if leaders else None,
+            best=self._answer(leaders) if leaders else None,
             stopped=verdict.stopped,
             evidence=verdict.statistic if verdict.leader is not None else 0.0,
             target=verdict.threshold,
@@ -105,6 +105,25 @@ class Reader:
             rival=rival,
             exact=not verdict.is_bound,
         )
+
+    def _answer(self, leaders: list[Arm]) -> Arm:
+        """Return the leader, the list of the m leaders, or beside a target the list of the arms called met."""
+        if self._learner.task.target is not None:
+            return list(self.verdict.met)
+        return leaders if self._learner.m > 1 else leaders[0]
+
+    @cached_property
+    def calls(self) -> dict[Any, Call] | None:
+        """See `Result.calls`."""
+        target = self._learner.task.target
+        if target is None:
+            return None
+        calls: dict[Any, Call] = dict.fromkeys(range(as_rows(self._learner.candidates).n_arms), "open")
+        calls.update(dict.fromkeys(self.verdict.met, "met"))
+        calls.update(dict.fromkeys(self.verdict.failed, "failed"))
+        if target.control is not None:
+            del calls[target.control]
+        return calls
 
     def _guarantee(self) -> Guarantee:
         rule = self._learner.rule
@@ -141,7 +160,7 @@ class Reader:
         rows = as_rows(self._learner.candidates)
         if not self.leaders or self.is_doubtful:
             return np.arange(rows.n_arms)
-        if self.verdict.stopped:
+        if self.verdict.stopped and self.calls is None:
             return np.sort(np.concatenate([rows.copies(leader) for leader in self.leaders]))
         left = self._known.state.survivors(self.leaders[0])
         return np.arange(rows.n_arms) if left is None else np.flatnonzero(left)
@@ -212,7 +231,8 @@ class Reader:
         known, learner = self._known, self._learner
         if not self.leaders or math.isinf(known.coarseness):
             return None
-        return fit_of(known.estimate, learner.measured_arms, learner.noise_model, known.levels)
+        levels = known.levels if isinstance(known.levels, ArmVariances) else None
+        return fit_of(known.estimate, learner.measured_arms, learner.noise_model, levels)
 
     def _find_outlook(self) -> Callable[[], Outlook | None] | None:
         """Return how to work out the outlook of this moment, also after the learner has learnt on; None: there is none.
@@ -220,7 +240,8 @@ class Reader:
         A claim that is withdrawn rests on a model that is wrong, and so would the outlook.
         """
         learner, fit, view = self._learner, self._fit, self._learner.candidates
-        if fit is None or self.decision.stopped or self.decision.guarantee == "withdrawn" or learner.misfit > 0.0:
+        is_over = self.decision.stopped or self.decision.guarantee == "withdrawn"
+        if fit is None or is_over or learner.misfit > 0.0 or self.calls is not None:
             return None
         if not isinstance(view, WhitenedArms):
             return partial(vector_outlook, fit, view, self.leaders[0], epsilon=learner.epsilon)
@@ -243,9 +264,15 @@ class Reader:
         return self._known.explain_misfit(self._learner.called)
 
     @property
+    def _is_drift(self) -> bool:
+        """Whether the rewards scatter more than `noise_std` because they drift."""
+        return self.noise_contradicted and self.misfit == DRIFTS
+
+    @property
     def noise_contradicted(self) -> bool:
         """Whether the rewards scatter more than the `noise_std` given allows."""
-        noise_std = self._learner.noise_std
+        # A drift that blocks share is scatter around one fit of all results.
+        noise_std = None if self._learner.task.drift > 0.0 else self._learner.noise_std
         return noise_std is not None and is_contradicted(self._known.prefix(), noise_std, self._learner.misfit)
 
     @property
@@ -315,13 +342,13 @@ class Reader:
     def noise_std(self) -> float | None:
         """The noise scale for intervals: as given; None if one level is learnt; inf where no interval is proved.
 
-        No interval is proved with many levels or an unknown law, noise that does not look normal, an allowed misfit, a
-        pool,
-        arms that may have been chosen after a look at results that would count here, or too few results.
+        No interval is proved with many levels or an unknown law, noise that does not look normal, an allowed misfit,
+        offsets of groups, a pool, arms that may have been chosen after a look at results that would count here, or too
+        few results.
         """
         learner = self._learner
         has_none = learner.noise != "same" or learner.misfit > 0.0 or learner.state.is_guided or self.noise_doubt != ""
-        has_none = has_none or learner.task.pool is not None
+        has_none = has_none or learner.spec.groups == "offset" or learner.task.pool is not None
         return math.inf if has_none or not self._known.prefix().has_theta else learner.noise_std
 
     @property
@@ -339,8 +366,10 @@ class Reader:
 
     @cached_property
     def lead(self) -> float:
-        """Estimated lead of the answer over the next candidate, at least epsilon."""
+        """Estimated lead of the answer over the next candidate, or least distance from a target; at least epsilon."""
         rows, theta = as_rows(self._learner.candidates), self._known.estimate.theta
+        if (target := self._learner.task.target) is not None:
+            return max(target.least_distance(rows, theta), self._learner.epsilon)
         found = rows.rivals(self.leaders[-1], theta, [], np.copy, 1, self._outside())
         return max(float(found.score[0]), self._learner.epsilon)
 
@@ -351,6 +380,8 @@ class Reader:
 
     @one_blas_thread
     def _epsilon_bound(self) -> float:
+        if self.calls is not None:
+            return math.inf  # calls are right or wrong, and no arm is said to be the best
         estimate, candidates = self.estimate, self._learner.candidates
         noise_std, delta = noise_to_assume(estimate, self.noise_std, self._learner.delta)
         if not (estimate.has_theta and math.isfinite(noise_std)):
@@ -397,8 +428,14 @@ class Reader:
         learner, fit = self._learner, self._fit
         if fit is None or learner.misfit > 0.0:
             return None, None
-        arms = learner.measured_arms
-        if learner.is_binary and isinstance(arms, WhitenedArms) and arms.n_arms == arms.dim and view is arms:
+        arms, has_shares = learner.measured_arms, learner.spec.groups != "offset"
+        if (
+            learner.is_binary
+            and has_shares
+            and isinstance(arms, WhitenedArms)
+            and arms.n_arms == arms.dim
+            and view is arms
+        ):
             return wilson(*successes_of(self._known.estimate, arms))
         return likely_of(view, fit, only=self.listed(view), reward_range=self._range_of(view))
 
@@ -438,7 +475,7 @@ class Reader:
             path=tuple(known.path),
             guarantee=decision.guarantee,
             model_check=self.model_check,
-            misfit=self.misfit if self.model_check == "contradicted" else "",
+            misfit=self.misfit if self.model_check == "contradicted" or self._is_drift else "",
             n_undecidable=self.n_undecidable,
             n_checks=self.n_checks,
             noise_std=noise_estimate(self.estimate),
@@ -449,6 +486,8 @@ class Reader:
             repeated=self.repeats,
             noise_doubt=self.noise_doubt,
             n_residuals=known.model.n_residuals,
+            groups=known.groups(t_factor),
+            calls=self.calls,
             arm_set="" if learner.candidates.is_enumerable else learner.candidates.description,
             exact=decision.exact,
         )
@@ -481,11 +520,13 @@ def given_of(learner: "Learner") -> dict[str, Any]:
         "noise": learner.noise,
         "model": learner.model,
         "allowed_misfit": learner.misfit,
+        "has_offsets": learner.spec.groups == "offset",
         "earlier": learner.earlier if learner.state.start is None else "kept",
         "reward_range": learner.reward_range,
         "pool": learner.task.pool,
         "algorithm": learner.algorithm,
         "seed": learner.seed,
+        "specification": learner.task.target,
     }
 
 
@@ -499,7 +540,7 @@ def beside_rival(known: Snapshot, rows: Estimates) -> dict[str, Any]:
     Before the verdict the rival is a survivor, after the verdict any other candidate.
     """
     survivors, ahead = known.survivors, list(known.leaders[:-1])
-    is_shown = known.best is not None and known.guarantee != "withdrawn" and rows.listed is None
+    is_shown = known.best is not None and known.guarantee != "withdrawn" and rows.listed is None and known.calls is None
     if not is_shown or survivors is None or rows.margin is None:
         return {}
     lead, margin = rows.estimate[known.leader] - rows.estimate, rows.margin

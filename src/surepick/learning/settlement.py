@@ -10,21 +10,22 @@ ones told before the block opened. Blocks are settled in the order of opening, e
 import math
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple, final
 
 import numpy as np
 
-from surepick.arms.views import Task
+from surepick.arms.views import Task, WhitenedArms
 from surepick.core.betting.block import Block
 from surepick.core.estimate import LeastSquares
+from surepick.core.groups import GroupCodes, OffsetLeastSquares, Offsets
 from surepick.core.linalg import one_blas_thread
 from surepick.core.noise import noise_estimate
 from surepick.learning.blocks import PlannedBlock
-from surepick.learning.groups import GroupLabel
-from surepick.learning.model import Model, Pulls
+from surepick.learning.groups import GroupEffect, GroupLabel
+from surepick.learning.model import DRIFTS, Model, Pulls, group_words, has_drift
 from surepick.learning.noise_models import NoiseModel
 from surepick.sampling.base import SamplerContext
 from surepick.stopping.base import Rule, RuleState, Verdict
@@ -73,6 +74,16 @@ class Setting:
     """Items of a pool in the order in which they are asked; each is a block."""
 
 
+def _add(
+    estimate: LeastSquares, X: Array, rewards: Array, groups: IntArray | None, arms: Sequence[int] | None = None
+) -> None:
+    """Add results to an estimate, with their groups (n, F) if these have offsets."""
+    if isinstance(estimate, OffsetLeastSquares) and groups is not None:
+        estimate.update_all(X, rewards, groups, arms)
+    else:
+        estimate.update_many(X, rewards, arms)
+
+
 @final
 class Settlement:
     """Everything that follows from the values of results.
@@ -104,12 +115,20 @@ class Settlement:
         self._looks_back = self._goes_on or (setting.earlier == "evidence" and not noise.needs_bets)
         """Whether the rule still has to take in the results from before the first block."""
         self.state = books.started(books.start) if state is None else state
-        self.estimate = LeastSquares(self._white.dim, self.state.regularizers)
+        self._watches = watches and noise.is_watched and not setting.items
+        self._has_offsets = task.groups == "offset"
+        self.model = Model(
+            self._white,
+            noise.std,
+            is_watched=self._watches,
+            is_exact=task.misfit == 0.0,
+            has_offsets=self._has_offsets,
+        )
+        self._codes = GroupCodes()
+        self.estimate = self._fresh(self.state.regularizers)
         self.levels = noise.variances(self._white.dim)
         self.verdict: Verdict | None = None
         """The last verdict of the rule."""
-        self._watches = watches and not (noise.needs_bets or setting.items)
-        self.model = Model(self._white, noise.std, is_watched=self._watches, is_exact=task.misfit == 0.0)
         self.path: list[tuple[int, float, float]] = []
         """How evidence grew: pulls, evidence and target when the rule looked."""
         self.is_own = True
@@ -117,13 +136,29 @@ class Settlement:
         self._looked: Verdict | None = None
         # What is known before the oldest block not settled, and unsolicited results that it may not know yet, each
         # with the number of blocks opened before it was told.
-        self._past = LeastSquares(self._white.dim)
-        self._unsolicited: deque[tuple[int, int, float]] = deque()
+        self._past = self._fresh()
+        self._unsolicited: deque[tuple[int, int, float, int]] = deque()
+        self._closed: dict[int, int] = {}
+        """The block of each result of a block that is settled, where readings drift."""
         # Results that count, each as place, number, arm and reward.
         self._told: list[tuple[int, int, int, float]] = []
         self._last_place = -1
         # The prefix at the last look, the results told behind it, and the number of results it has looked at.
-        self._prefix: tuple[LeastSquares, list[tuple[int, int, int, float]], int] = LeastSquares(self._white.dim), [], 0
+        self._prefix: tuple[LeastSquares, list[tuple[int, int, int, float]], int] = self._fresh(), [], 0
+
+    def _fresh(self, regularizers: Array | None = None) -> LeastSquares:
+        """Return an estimate without results."""
+        if self._has_offsets:
+            return OffsetLeastSquares(self._white.dim, has_constant=self.model.has_constant)
+        return LeastSquares(self._white.dim, regularizers)
+
+    def _groups(self, labels: Sequence[GroupLabel]) -> IntArray | None:
+        """Return the groups (n, F) of results with these labels; None if none has one and groups have no offsets."""
+        return self._codes.matrix(labels) if self._has_offsets or any(labels) else None
+
+    def _labels(self, numbers: Iterable[int]) -> list[GroupLabel]:
+        labels = self._books.labels
+        return [labels.get(ResultNumber(number), ()) for number in numbers]
 
     def advance(self, n: int) -> None:
         """Settle the first n results."""
@@ -162,11 +197,17 @@ class Settlement:
         self._told.append((told.place, number, told.arm, reward))
         if told.place > self._last_place:  # noqa: PLR1730 - a call of `max` takes longer, and every pull comes here
             self._last_place = told.place
-        self.estimate.update(self._books.row(told.arm), reward, told.arm)
+        if self._has_offsets:
+            assert isinstance(self.estimate, OffsetLeastSquares)
+            self.estimate.update_in(self._books.row(told.arm), reward, told.arm, self._codes.of(told.group))
+        else:
+            self.estimate.update(self._books.row(told.arm), reward, told.arm)
+            if told.group:
+                self._codes.of(told.group)  # levels are numbered in the order of results, whoever looks and when
         if not told.is_asked:
             self.is_own = self.is_own and self.stopped
         if not told.has_block:
-            self._unsolicited.append((told.n_opened, told.arm, reward))
+            self._unsolicited.append((told.n_opened, told.arm, reward, number))
 
     @property
     def stopped(self) -> bool:
@@ -195,9 +236,9 @@ class Settlement:
         behind = sorted(behind + self._told[n_seen:])
         n_due = bisect_left(behind, (n_places,))
         if n_due:
-            _, _, arms, rewards = zip(*behind[:n_due], strict=True)
+            _, numbers, arms, rewards = zip(*behind[:n_due], strict=True)
             estimate = estimate.snapshot()
-            estimate.update_many(self._features(arms), np.array(rewards), arms)
+            _add(estimate, self._features(arms), np.array(rewards), self._groups(self._labels(numbers)), arms)
         self._prefix = estimate, behind[n_due:], len(self._told)  # in one step: a look may be interrupted
         return estimate
 
@@ -213,10 +254,11 @@ class Settlement:
         estimate = self.estimate
         theta = estimate.theta if estimate.has_theta else None
         leaders: tuple[int, ...] = ()
-        alive = None
+        alive = pairs = None
         if theta is not None and self._task.candidates.is_enumerable:  # a fixed design does not need the leaders
             leaders = self.state.leaders(estimate)
             alive = None if self.stopped else self.state.alive(leaders[0])
+            pairs = None if self.stopped else self.state.pairs(estimate)
         return SamplerContext(
             n_pulls=estimate.n_pulls,
             n_asked=estimate.n_pulls + pending.total(),
@@ -226,6 +268,7 @@ class Settlement:
             estimate=estimate.snapshot() if is_kept else estimate,
             pending=pending,
             stds=self.relative_stds(),
+            pairs=pairs,
         )
 
     def verdict_to_show(self) -> Verdict:
@@ -255,7 +298,7 @@ class Settlement:
         return self._coarseness(self.estimate)
 
     def _coarseness(self, estimate: LeastSquares) -> float:
-        step = estimate.resolution if self._noise.std is None else 0.0
+        step = estimate.resolution if self._noise.std is None and self._noise.minds_rounding else 0.0
         is_coarse = step > 0.0 and (math.isinf(step) or noise_estimate(estimate) < COARSE * step)
         return step if is_coarse else 0.0
 
@@ -267,7 +310,36 @@ class Settlement:
                 f"{n_equal} of {n_could} repeated measurements equal the first one of their arm to the last digit: a "
                 "cache may answer in the place of a measurement, or the noise is often exactly 0."
             )
+        if self.model.finds_groups and (words := group_words(self.groups())):
+            return words
+        if self.drifts:
+            return DRIFTS
         return self.model.explain(self.noise, self.estimate, self._pulls, lambda n: called(ResultNumber(n)))
+
+    def groups(self, reach: Callable[[float], float] = lambda _: math.nan) -> tuple[GroupEffect, ...]:
+        """Return how far days, benches or plates stand apart, by all results; none without labels.
+
+        `reach` maps degrees of freedom to the standard errors that an interval reaches to each side.
+        """
+        if not self._books.labels or not self._told:
+            return ()
+        _, numbers, arms, rewards = zip(*self._told, strict=True)
+        groups = self._groups(self._labels(numbers))
+        if groups is None:
+            return ()  # all results with a label are void
+        pulls = np.array(arms), self._features(arms), np.array(rewards)
+        return self.model.group_table(*pulls, self._codes, groups, reach)
+
+    @property
+    def drifts(self) -> bool:
+        """Whether readings seem to drift from block to block; works that out at every look."""
+        if self._noise.needs_bets or not isinstance(self._white, WhitenedArms):
+            return False
+        blocks = (block for told in self._books.results[: self.n_settled] for block in told.closes)
+        block_of = {int(number): block.number for block in blocks for number in block.results.values()}
+        told = [(arm, block_of[n], reward) for _, n, arm, reward in self._told if n in block_of]
+        arms, numbers, rewards = np.array(told).reshape(-1, 3).T
+        return has_drift(arms, numbers, rewards)
 
     def _features(self, numbers: Sequence[int]) -> Array:
         return np.array([self._books.row(number) for number in numbers])
@@ -280,21 +352,40 @@ class Settlement:
             return  # all of it is void
         numbers, X, rewards = np.array(arms), self._features(arms), np.array(results)
         self._learn_before(planned)
+        groups = None
+        if self._has_offsets or self._books.labels:
+            groups = self._groups(planned.labels(self.values, self._books.labels))
         # A length that may depend on the block's own results allows no bet, the watch's neither. And rounding moves the
         # means of coarse readings: that is no misfit, and bets allow for it already.
         is_judged = not (planned.is_cut or self._coarseness(self._past))
-        (self.model.settle if is_judged else self.model.learn)(numbers, X, rewards)
+        (self.model.settle if is_judged else self.model.learn)(numbers, X, rewards, groups)
         self.model.n_checks += len(arms) if planned.is_check else 0
         if not (self.stopped or self.state.decides_after_pulls):
-            block = None if planned.is_cut else self._block(planned, numbers, X, rewards)
+            block = None if planned.is_cut else self._block(planned, numbers, X, rewards, groups)
             if self.levels is not None:
                 self.levels.learn(numbers, X, rewards)
-            self._past.update_many(X, rewards)
+            _add(self._past, X, rewards, groups)
             if block is not None:
                 self._noise.mind_rounding(block, self._past, was_coarse=False)
                 self._decide(self.state.after_block(self.estimate, block))
-        if self._watches:
+        if self._task.drift > 0.0:
+            self._closed |= dict.fromkeys(planned.results.values(), planned.number)
+            self._take_levels_off()
+        if self._watches and not self._noise.needs_bets:
             self.model.look_for_slips(self.prefix(n_places), partial(self._pulls, n_places), now=self.stopped)
+
+    def _take_levels_off(self) -> None:
+        """Work out the estimates again from rewards without the level of their block, where readings drift."""
+        _, numbers, arms, rewards = zip(*self._told, strict=True)
+        blocks = np.array([self._closed.get(number, 0) for number in numbers])
+        X, is_past = self._features(arms), np.isin(blocks, 0, invert=True)
+        left = without_levels(X, blocks, np.array(rewards))
+        self.estimate, self._past = (
+            LeastSquares(self._white.dim, self.state.regularizers),
+            LeastSquares(self._white.dim),
+        )
+        self.estimate.update_many(X, left, arms)
+        self._past.update_many(X[is_past], left[is_past])
 
     def _learn_before(self, block: PlannedBlock) -> None:
         """Know the unsolicited results that were told before the block opened; its bets may."""
@@ -302,27 +393,42 @@ class Settlement:
         while unsolicited and unsolicited[0][0] < block.number:
             told.append(unsolicited.popleft()[1:])
         if told:
-            arms, rewards = np.array([arm for arm, _ in told]), np.array([reward for _, reward in told])
-            X = self._features(arms.tolist())
-            self._past.update_many(X, rewards)
-            self.model.learn(arms, X, rewards)
+            listed, values, numbers = zip(*told, strict=True)
+            arms, rewards = np.array(listed), np.array(values)
+            X = self._features(listed)
+            groups = self._groups(self._labels(numbers))
+            _add(self._past, X, rewards, groups)
+            self.model.learn(arms, X, rewards, groups)
             if self.levels is not None:
                 self.levels.learn(arms, X, rewards)
 
     def _pulls(self, n_places: float = math.inf) -> Pulls:
         """Return the results that count, of the first `n_places` places, in the order of telling."""
         told = [one for one in self._told if one[0] < n_places]
-        places, numbers, arms, rewards = zip(*told, strict=True)
-        return Pulls(places, numbers, arms, self._features(arms), np.array(rewards))
+        places, numbers, arms, values = zip(*told, strict=True)
+        X, rewards = self._features(arms), np.array(values)
+        groups = self._groups(self._labels(numbers)) if self._has_offsets else None
+        if groups is None:
+            return Pulls(places, numbers, arms, X, rewards, np.zeros(len(rewards)))
+        offsets, level = Offsets(groups), self.model.has_constant
+        beside = rewards - offsets.off(rewards, keeps_level=level)
+        leverages = offsets.leverages(keeps_level=level)
+        return Pulls(places, numbers, arms, offsets.off(X, keeps_level=level), rewards, beside, leverages)
 
-    def _block(self, planned: PlannedBlock, arms: IntArray, X: Array, rewards: Array) -> Block | None:
+    def _block(
+        self, planned: PlannedBlock, arms: IntArray, X: Array, rewards: Array, groups: IntArray | None
+    ) -> Block | None:
         """Return the results of a block beside those known before it; None if the rule cannot judge them."""
 
         def repetitions() -> tuple[IntArray, Array, Array]:
             repeated, parts = planned.repetitions(self.values)
             return np.array(repeated), self._features(repeated), np.array(parts)
 
-        block = self._noise.block((arms, X, rewards), self._past, self.levels, repetitions)
+        pulls, past = (arms, X, rewards), self._past
+        if self._has_offsets:
+            block = self._noise.block(pulls, past, self.levels, repetitions, groups)
+        else:
+            block = self._noise.block(pulls, past, self.levels, repetitions)
         if block is not None:
             block.number = planned.number
             self._noise.mind_rounding(block, self._past, was_coarse=True)
@@ -334,3 +440,24 @@ class Settlement:
             n, last = self.estimate.n_pulls, self.path[-1][0] if self.path else 0
             if verdict.is_exact and verdict.leader is not None and (verdict.stopped or n >= PATH_STEP * last):
                 self.path.append((n, verdict.statistic, verdict.threshold))
+
+
+def without_levels(X: Array, blocks: IntArray, rewards: Array) -> Array:
+    """Return rewards (n,) less the level of their block beside the fit of all, all at the level of the first block.
+
+    Args:
+        X: rows (n, d) with a constant among their combinations.
+        blocks: number of the block of each (n,); 0: none yet, and the level of the newest block.
+        rewards: (n,).
+    """
+    numbers, block = np.unique(blocks, return_inverse=True)
+    counts = np.bincount(block)
+    means = np.stack([np.bincount(block, column) for column in (*X.T, rewards)], axis=1) / counts[:, None]
+    is_in = blocks > 0
+    apart = np.column_stack([X, rewards]) - means[block]
+    theta = np.linalg.lstsq(apart[is_in, :-1], apart[is_in, -1], rcond=None)[0]
+    levels = means[:, -1] - means[:, :-1] @ theta
+    if numbers[0] == 0:
+        levels[0] = levels[-1]
+    left: Array = rewards - (levels - levels[np.argmax(numbers > 0)])[block]
+    return left

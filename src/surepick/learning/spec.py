@@ -12,8 +12,8 @@ This module loads no mathematics: `surepick --help` reads it.
 import inspect
 import re
 import reprlib
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from hashlib import sha256
 from importlib import import_module
@@ -31,12 +31,19 @@ if TYPE_CHECKING:
     from surepick.stopping import Stopping
     from surepick.types import Array
 
-NoiseName = Literal["same", "per-arm", "symmetric"]
+NoiseName = Literal["same", "per-arm", "symmetric", "any"]
 """What `noise=` may be beside a `NoiseModel`: the table of models with a name, which `noise_models.NAMED` follows."""
 ModelName = Literal["linear", "unstructured"]
 Earlier = Literal["guidance", "evidence"]
 MOST_ITEMS = 1_000_000
 """Largest pool."""
+Groups = Literal["watch", "offset"]
+EDITION = 2
+"""Edition of new learners and studies. A log whose identity names no edition is one of edition 1.
+
+Edition 2 asks for the arms of a block in random order, by the seed and the number of its first ask
+(`learning.blocks.shuffled`)."""
+CallsName = Literal["all", "fdr"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -51,12 +58,19 @@ class TaskOptions(TypedDict, total=False):
     model: ModelName
     epsilon: float
     misfit: float
+    drift: float
     m: int
+    threshold: float | None
+    control: str | int | None
+    margin: float
+    calls: "CallsName"
     costs: "ArrayLike | None"
     budget: float | None
     pool: "int | Sequence[str] | None"
     seed: int
     earlier: Earlier
+    groups: Groups
+    edition: int
     # Options that all algorithms share. Give others to the algorithm: `Rage(constants="printed")`.
     variant: "Variant"
     stopping: "Stopping | None"
@@ -111,6 +125,16 @@ def _budget(value: Any) -> float | None:
     return None if value is None else float(check(value))
 
 
+def _optional_number(value: Any) -> float | None:
+    return None if value is None else float(_check("check_number", "threshold", needed="a number")(value))
+
+
+def _control(value: Any) -> str | int | None:
+    if isinstance(value, bool) or not (value is None or isinstance(value, str) or hasattr(value, "__index__")):
+        raise InvalidInput(f"`control` must be the name or the row number of an arm, got {reprlib.repr(value)}.")
+    return value if value is None or isinstance(value, str) else int(value)
+
+
 def _pool(value: Any) -> int | tuple[str, ...] | None:
     """Return the number of items of a pool, or their names."""
     if value is None:
@@ -145,9 +169,12 @@ class Spec:
             noise is skewed, as it is for rare failures among successes: give `reward_range` then.
         noise: where `noise_std` is left out, what is assumed instead: normal noise with the "same" level for all arms,
             or with one of its own for each: "per-arm"; or no more than that it is "symmetric" around 0 and independent
-            from pull to pull, of any law, with heavy tails or not, another one for each arm. With the last two
+            from pull to pull, of any law, with heavy tails or not, another one for each arm. With these two
             blocks repeat one plan three or four times, for the default rule alone; the result has no intervals
-            around its estimates, and the model is not watched. Or a `NoiseModel`, such as one of your own.
+            around its estimates, and the model is not watched. Or "any": nothing is assumed but that the noise does not
+            depend on the arm; it may drift, depend on the noise before, and have heavy tails. All arms that are left
+            take turns in random order, features are ignored, and the result has no intervals. Or a `NoiseModel`, such
+            as one of your own.
         reward_range: (lo, hi) between which every reward lies, instead of `noise_std`: nothing else is assumed of the
             noise, and the betting rule pays by the variance that the rewards really have. A reward outside is refused.
             Other rules, and intervals, take (hi - lo)/2 for `noise_std`.
@@ -158,16 +185,29 @@ class Spec:
             arm with the best mean then, whatever the fit says. For the betting rule on a list of arms, of which those
             with equal features count as one. It costs pulls, and a misfit of the size of the lead is never overcome.
             Rewards that contradict exactly linear means are reported then and withdraw nothing.
+        drift: how far readings of one arm may drift apart within a block, in the unit of the rewards, beside a known
+            `noise_std`. Between blocks they may drift in any way. Blocks are asked in random order: measure in this
+            order. For the betting rule on a list of arms whose features hold a constant (or
+            model="unstructured"); the result has no intervals. A drift of 0.3 noise_std costs 4.5 % more pulls.
         m: how many of the best to find; above 1 `result.best` is their list, the best first. For the default algorithm
             and static ones, with betting (without `epsilon`) or evidence.
+        threshold: a value that arms should reach, such as 70: every arm is called met (its mean is above) or failed (it
+            is below), and `result.best` is the list of those that meet it, the best estimate first. With an `epsilon`
+            calls may be off by that much. For the default algorithm and its own rule.
+        control: name or row number of an arm that the others are compared with, instead of a value: an arm is met if it
+            is better than the control, failed if it is worse.
+        margin: beside `control`, how much worse than the control an arm may be and still be met (non-inferiority).
+        calls: what `delta` is about beside `threshold` or `control`. "all": the probability that any call is wrong.
+            "fdr": the expected share of wrong calls, among the met and among the failed (false discovery rate); needs
+            fewer pulls.
         costs: what a pull of each arm costs, in the order of the arms, if that differs: plans are then for the least
             total cost, and `result.cost` says it.
         budget: what may be spent, in pulls or in the unit of `costs`, history apart. The last block is planned to end
             on it. A result without a verdict says what is known: `survivors`, `p_value`, `epsilon_bound`.
         pool: number of the items, or their names, if every arm has one fixed score on each item of a pool, such as
             prompts on a set of questions: the best has the largest mean over this pool. Items are asked in random
-            order, each once, of all arms that are not excluded. Needs `reward_range` or `rewards`, and
-            model="unstructured". Asks name the item, and a function that measures gets it as a second argument.
+            order, each once, of all arms that are not excluded. Needs `reward_range` or `rewards`; features are not
+            used. Asks name the item, and a function that measures gets it as a second argument.
         algorithm: its name, see `surepick.algorithms.names()`, or an object such as `surepick.algorithms.Rage()`.
         seed: of whatever the algorithm draws.
         earlier: what results are that were measured before the first ask. "guidance" (default): plans and bets rest on
@@ -177,6 +217,13 @@ class Spec:
             these results was seen; each arm was chosen from results before it; none is left out; in the order of
             measuring (docs/guarantee.md, Theorem 6). The betting rule then starts its bets from their evidence, if all
             arms take turns in them (sorted by arm they save little).
+        groups: what follows from the labels of measurements, such as the day or the bench. "watch" (default): labels
+            are recorded, and a bench that reads high is named and contradicts the model. "offset": every day, bench or
+            plate may read high or low by an amount of its own. Offsets are regressed out of every block, so no answer
+            depends on them, and arms are measured in pairs. Every measurement needs its label then, known before its
+            value. For the betting rule; the result has no intervals (docs/groups.md).
+        edition: 1 asks for the arms that releases before edition 2 asked for, to repeat a run of theirs. Logs, studies
+            and result files keep their edition by themselves.
         own: options of the algorithm, where it is given by name.
     """
 
@@ -199,7 +246,8 @@ class Spec:
     noise: "NoiseName | NoiseModel" = _declared(
         "same",
         "Noise whose level is learnt: normal with the same level for all arms (default); with one for each arm: "
-        "per-arm; or of any law that is symmetric around 0: symmetric.",
+        "per-arm; of any law that is symmetric around 0: symmetric; or whatever it is, if it does not depend on the "
+        "arm: any.",
         in_plan=True,
         flag_type=NoiseName,
     )
@@ -234,6 +282,13 @@ class Spec:
         in_identity="if set",
         limits={"ge": 0},
     )
+    drift: float = _declared(
+        0.0,
+        "How far readings of one arm may drift apart within a block (default 0), beside --noise-std.",
+        _check("check_number", "drift", needed="a number of at least 0", allowed=lambda x: 0.0 <= x <= 1e40),
+        in_identity="if set",
+        limits={"ge": 0},
+    )
     m: int = _declared(
         1,
         "How many of the best to find (default 1).",
@@ -241,6 +296,39 @@ class Spec:
         in_identity="if set",
         in_plan=True,
         limits={"ge": 1},
+    )
+    threshold: float | None = _declared(
+        None,
+        "Call every arm met or failed against this value, instead of looking for the best.",
+        _optional_number,
+        in_identity="if set",
+        in_log="if set",
+        flag_type=float,
+    )
+    control: str | int | None = _declared(
+        None,
+        "Call every arm met or failed against this arm: a name or a row number.",
+        _control,
+        in_identity="if set",
+        in_log="if set",
+        flag_type=str,
+        file_type=str | int,
+    )
+    margin: float = _declared(
+        0.0,
+        "Beside --control: how much worse an arm may be and still be met (default 0).",
+        _check("check_number", "margin", needed="a number of at least 0", allowed=lambda x: x >= 0.0),
+        in_identity="if set",
+        in_log="if set",
+        limits={"ge": 0},
+    )
+    calls: CallsName = _declared(
+        "all",
+        "Beside --threshold or --control: delta bounds the risk of any wrong call (all, the default), or the expected "
+        "share of wrong calls (fdr).",
+        partial(_one_of, "calls", get_args(CallsName)),
+        in_identity="if set",
+        in_log="if set",
     )
     costs: "ArrayLike | None" = _declared(
         None, "Column of the arms' file that says what a pull of each costs.", in_plan=True, flag_type=str
@@ -268,6 +356,16 @@ class Spec:
         "each arm was chosen from results before it, none is left out, and they are in the order of measuring.",
         partial(_one_of, "earlier", ("evidence", "guidance")),
     )
+    groups: Groups = _declared(
+        "watch",
+        "What follows from the labels of measurements, such as the day or the bench. watch (default): a bench that "
+        "reads high is named. offset: days, benches and plates may read high or low, and the answer does not depend on "
+        "that.",
+        partial(_one_of, "groups", get_args(Groups)),
+        in_identity="if set",
+        in_log="if set",
+    )
+    edition: int = EDITION
     own: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -278,13 +376,46 @@ class Spec:
             InvalidInput: a value cannot be used, or two of them contradict each other.
         """
         given: dict[str, Any] = {"algorithm": algorithm, **(options or {})}
+        edition = _check("check_count", "edition", least=1)(given.pop("edition", EDITION))
+        if edition > EDITION:
+            raise InvalidInput(f"`edition` must be at most {EDITION}, got {edition}; use a later release of surepick.")
         own = {name: value for name, value in given.items() if name not in OPTIONS}
         checks = {name: option.check or (lambda value: value) for name, option in OPTIONS.items() if name in given}
-        spec = cls(**{name: check(given[name]) for name, check in checks.items()}, own=own)
+        spec = cls(**{name: check(given[name]) for name, check in checks.items()}, edition=edition, own=own)
         model = spec.noise_model
         if model.is_repeated and spec.budget is not None:
             raise InvalidInput(f'`budget` is not supported with noise="{model.name}"; leave it out.')
-        return spec
+        if spec.groups == "offset" and spec.earlier == "evidence":
+            raise InvalidInput('earlier="evidence" has no proof beside groups="offset"; use earlier="guidance".')
+        if spec.groups == "offset" and model.bet is not None:
+            raise InvalidInput(
+                f'groups="offset" has no proof beside noise="{model.name}", which has bets of its own; use '
+                'groups="watch".'
+            )
+        if model.ignores_features and spec.costs is not None:
+            raise InvalidInput(f'`costs` are not supported with noise="{model.name}", by which all arms take turns.')
+        if why := next(spec._odd_targets(), None):
+            raise InvalidInput(why)
+        has_means = model.ignores_features or spec.pool is not None
+        return replace(spec, model="unstructured") if has_means else spec
+
+    def _odd_targets(self) -> Iterator[str]:
+        """Yield why `threshold`, `control`, `margin` and `calls` do not go together."""
+        if self.threshold is not None and self.control is not None:
+            yield f"one of `threshold` and `control` is needed, got {self.threshold:g} and {self.control!r}; drop one."
+        if self.margin and self.control is None:
+            yield f"`margin` is how far an arm may be below a `control`, got {self.margin:g} without one; leave it out."
+        if self.calls != "all" and self.threshold is None and self.control is None:
+            yield f'calls="{self.calls}" goes with `threshold` or `control`, got neither; give one of them.'
+        if self.earlier == "evidence" and (self.threshold is not None or self.control is not None):
+            named = "threshold" if self.control is None else "control"
+            yield f'earlier="evidence" has no proof beside `{named}`; leave it out: earlier results then guide plans.'
+        bounds = self.noise_model.reward_range
+        if self.threshold is not None and bounds is not None and not bounds[0] < self.threshold < bounds[1]:
+            yield (
+                f"`threshold` must be between the bounds of the rewards, {bounds[0]:g} and {bounds[1]:g}, got "
+                f"{self.threshold:g}; means are never outside."
+            )
 
     @property
     def n_items(self) -> int | None:
@@ -309,12 +440,15 @@ class Spec:
     @cached_property
     def noise_model(self) -> "NoiseModel":
         """The assumption about the noise."""
-        from surepick.learning.noise_models import noise_model  # noqa: PLC0415 - the mathematics of this file
+        from surepick.learning.noise_models import Drifting, noise_model  # noqa: PLC0415 - the mathematics of this file
 
-        return noise_model(self.noise, self.noise_std, self.reward_range, self.rewards)
+        model = noise_model(self.noise, self.noise_std, self.reward_range, self.rewards)
+        return Drifting.beside(self.drift, model) if self.drift > 0.0 else model
 
     def identity(self, costs: "Array | None") -> str:
-        """Return the part of the identity of a learner that tells this spec from others, but for `earlier` and `seed`.
+        """Return the part of the identity of a learner that tells this spec from others.
+
+        `edition`, `earlier` and `seed` are left out, and stand behind it.
 
         Args:
             costs: of every arm (K,), checked.
@@ -339,6 +473,8 @@ OPTIONS: Mapping[str, Option] = {
 }
 """By name."""
 DEFAULTS: Mapping[str, Any] = {each.name: each.default for each in fields(Spec) if each.name in OPTIONS}
+KEPT: Mapping[str, Any] = {**DEFAULTS, "edition": EDITION}
+"""What the log of a new study keeps, but for options of the algorithm."""
 IN_PLAN = tuple(name for name, option in OPTIONS.items() if option.in_plan)
 """Names of the options of a plan."""
 
@@ -350,9 +486,10 @@ def takes_options(function: F, names: Container[str] = OPTIONS) -> F:
     """
     declared = inspect.signature(function)
     *first, last = declared.parameters.values()
-    kinds = {name: kind for name, kind in Spec.__annotations__.items() if name in names and name != "algorithm"}
+    known: Container[str] = KEPT if names is OPTIONS else names
+    kinds = {name: kind for name, kind in Spec.__annotations__.items() if name in known and name != "algorithm"}
     options = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=DEFAULTS[name], annotation=kind)
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=KEPT[name], annotation=kind)
         for name, kind in kinds.items()
     ]
     rest = [last.replace(annotation=Any)] if names is OPTIONS else []

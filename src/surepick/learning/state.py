@@ -61,6 +61,7 @@ class LearnerState:
         self._allows_delays = rule.needs_fixed_blocks or rule.is_fixed_design
         # A rule that reads the sampler's plans must see every result before the sampler moves on.
         self._is_eager = not rule.takes_corrections
+        self._needs_labels = setting.task.groups == "offset"
         self._rows: dict[int, Array] = {}
         self.start: Start | None = None
         """The evidence that the rule starts from; None: none."""
@@ -145,6 +146,11 @@ class LearnerState:
         ledger, n = self.ledger, ResultNumber(len(self.results))
         if answered is not None and ledger.has_labels:
             group = ledger.label_of(answered, group)
+        if self._needs_labels and not group and answered is not None:
+            raise InvalidInput(
+                'groups="offset" needs the group of every measurement, such as group="day 3", got a result without '
+                "one; say where and when it was measured, with the ask or with the result."
+            )
         if group:
             self.log.append(("tell", self._arms.key_of(arm), value, ask, group))
             self.labels[n] = group
@@ -190,7 +196,7 @@ class LearnerState:
         while len(asks) < n:
             if not ledger.n_planned:
                 if self.needs_plan:
-                    self.open(self.propose_plan(draws=False))
+                    self.open(self.propose_plan(draws=False, ends=(n - len(asks), n) if group else None))
                 if self.is_spent and not self.checks:
                     break
                 if self._setting.items and self.stopped:
@@ -268,12 +274,15 @@ class LearnerState:
         return self.plans.budget_left(self.ledger.outstanding)
 
     @one_blas_thread
-    def propose_plan(self, *, draws: bool = True) -> Plan:
-        """Return the plan of the next block, which `open` then adopts; all its arms are drawn now if `draws`."""
+    def propose_plan(self, *, draws: bool = True, ends: tuple[int, int] | None = None) -> Plan:
+        """Return the plan of the next block, which `open` then adopts; all its arms are drawn now if `draws`.
+
+        `ends`: as for `Plans.propose`.
+        """
         settled = self.settled
         if not self.ledger.n_opened:
             settled.look_back()
-        return self.plans.propose(settled.context(self.ledger.outstanding), self.ledger.n_asked, draws=draws)
+        return self.plans.propose(settled.context(self.ledger.outstanding), self.ledger.n_asked, draws=draws, ends=ends)
 
     def open(self, plan: Plan, *, checks: bool = False) -> None:
         """Begin a block by a plan.

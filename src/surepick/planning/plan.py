@@ -14,6 +14,7 @@ from surepick.algorithms import check_options
 from surepick.arms.base import ArmSet
 from surepick.arms.finite import as_arms
 from surepick.arms.views import costs_given, divided
+from surepick.core.betting.sets import has_room
 from surepick.core.checks import check_count, check_delta, check_epsilon, check_seed
 from surepick.core.design import Design, optimal_design
 from surepick.errors import InvalidInput, TiedArms
@@ -320,6 +321,11 @@ def plan(
         >>> planned.is_possible, planned.lower_bound < planned.low < planned.pulls < planned.high
         (True, True)
     """
+    if odd := [name for name in ("threshold", "control") if options.get(name) is not None]:
+        raise InvalidInput(
+            f"`{odd[0]}` has no plan yet, which is about the best arm; `lower_bound(arms, theta, {odd[0]}=...)` says "
+            "how many pulls are needed at least; two to four times that is usual."
+        )
     check_options(options, None, plan)
     given = {"theta": theta, "scenarios": scenarios, "pilot": pilot, "gap": gap}
     named = [name for name, value in given.items() if value is not None]
@@ -384,8 +390,9 @@ def _law(setting: _Setting, known: Difficulty, rarity: float, delta: float) -> L
     if not math.isfinite(known.time):
         return Law(math.inf, 1.0)
     dim, m = setting.arms.dim * rarity, setting.m
-    # Any of m true hypotheses may be rejected by mistake, or any of K - m if these are fewer.
-    price = delta / min(m, setting.arms.n_arms - m)
+    # One hypothesis is true with accounts of sets. Else any of m may be rejected by mistake, or of K - m if these are
+    # fewer.
+    price = delta if has_room(setting.arms.n_arms, m) else delta / min(m, setting.arms.n_arms - m)
     pulls = expected_pulls(
         known.time, price, first=2.0 * dim, n_rivals=known.n_rivals, learning=LEARNING * dim, curve=known.curve
     )

@@ -5,6 +5,7 @@ block; from then on its arms depend on no reward. The next block may open while 
 sampler that reacts to every result has blocks of one pull.
 
 `SubBlocks` wraps a sampler where noise differs between arms or has an unknown law: each block repeats one plan.
+`Rounds` takes its place where nothing is known of the noise: each block is a round of all arms that are left.
 """
 
 import math
@@ -13,8 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, final, runtime_checkable
 
+import numpy as np
+
 from surepick.core.estimate import LeastSquares
-from surepick.types import Array, BoolArray
+from surepick.types import Array, BoolArray, IntArray
 
 
 @final
@@ -38,6 +41,10 @@ class SamplerContext:
     """Open asks per arm: pending, or failed and to be repeated."""
     stds: Array | None = None
     """Estimated noise of each arm (K,) relative to the others, if arms may differ in noise."""
+    pairs: tuple[IntArray, Array] | None = None
+    """Pairs (n, 2) of a leader and another that the rule has to tell apart, and the evidence (n,) that each misses.
+
+    None: all leaders, and all that are alive."""
 
     @property
     def leader(self) -> int | None:
@@ -125,3 +132,36 @@ class SubBlocks(Sampler):
     def planned(self) -> Mapping[int, float]:
         """Return the plan of the wrapped sampler: one repetition of each block, in the same proportions as all."""
         return self._sampler.planned() if isinstance(self._sampler, Apportions) else {}
+
+
+@final
+class Rounds(Sampler):
+    """A sampler whose blocks are rounds: every arm that may still be the answer, once.
+
+    The learner asks for the arms of a round in random order (docs/guarantee.md, Theorem 38).
+
+    Args:
+        n_arms: number of arms, which are the candidates too.
+    """
+
+    def __init__(self, n_arms: int) -> None:
+        self._arms, self._left = list(range(n_arms)), deque[int]()
+
+    def open(self, context: SamplerContext) -> int:
+        """Plan a round of the leaders and of all arms that are not separated from them."""
+        if context.alive is not None:
+            alive = context.alive.copy()
+            alive[list(context.leaders)] = True
+            self._arms = np.flatnonzero(alive).tolist()
+        self._left = deque(self._arms)
+        return len(self._left)
+
+    def next(self) -> int:
+        """Return the next arm of the round; beyond its end, the first arm of another one."""
+        if not self._left:
+            self._left.extend(self._arms)
+        return self._left.popleft()
+
+    def pulls_per_nat(self) -> float:
+        """Return inf: a round follows no design."""
+        return math.inf

@@ -164,7 +164,7 @@ async def create(body: schemas.NewStudy, who: Admin, request: Request) -> Respon
     _check_options(body.options, *schemas.NewStudy.model_fields, "storage", "author")
     given = [one and one.model_dump() for one in (body.arms, body.candidates)]
     arms, candidates = await run_in_threadpool(lambda: [one and arms_of(one) for one in given])
-    named: Any = {name: getattr(body, name) for name in ("lease", "load_if_exists", "group_by")}
+    named: Any = body.model_dump(include={"lease", "load_if_exists", "group_by"})
     named["author"] = body.worker or who.author
     await create_new(request, who, body.name, arms=arms, candidates=candidates, **named, **body.options)
     made = await StudyAccess(name=body.name, who=who, studies=request.app.state.studies).record()
@@ -225,8 +225,7 @@ async def delete(name: str, who: Admin, request: Request) -> Response:
 async def ask(study: ToTell, body: schemas.AskFor) -> Response:
     """Ask what to measure next. A worker that asks again gets its open asks back first."""
     worker = body.worker or study.who.label or None  # callers without any name are not one worker
-    how: Any = {"lease": body.lease, "group": body.group}
-    asked = await study.write(lambda one: one.ask(body.n, worker=worker, **how), last=True)
+    asked = await study.write(lambda one: one.ask(body.n, worker=worker, lease=body.lease, group=body.group), last=True)
     return answer({"asks": list(map(ask_record, asked))})
 
 
@@ -285,9 +284,7 @@ async def tell_results(study: ToTell, body: schemas.Results, key: Key = None) ->
         return answer(await study.write(partial(_told, lambda one: one.tell_earlier(pairs, **named))))
     (arm, _, group), values = pairs[0], [value for _, value, _ in pairs]
     if any((one.arm, one.group) != (arm, group) for one in body.results):
-        raise InvalidInput(
-            "a list of results of several arms or groups is one of earlier results; tell others one by one."
-        )
+        raise InvalidInput("results of several arms or groups in a list are earlier results; tell others one by one.")
     named |= {"arm": arm, "value": values, "group": group, "warn": False}
     return answer(await study.write(partial(_told, lambda one: one.tell(**named))))
 

@@ -24,13 +24,13 @@ answer, and `certificate` says what is proved and what it assumes. Tell every va
 value that is made up or left out makes the proof worthless. If a measurement gave no value, `fail` its ask."""
 WRITES, READS = ("ask", "tell", "fail"), ("status", "best", "plan", "certificate")
 OF_STATUS = ("name", "state", "best_name", "n_pulls", "n_pending", "guarantee", "model_check", "delta", "n_arms")
-OF_ASK = ("recipe", "reason", "group")
+OF_ASK = {"id": "ask", "name": "arm", "recipe": "recipe", "reason": "reason", "group": "group"}
 OF_CERTIFICATE = ("claim", "guarantee", "best_names", "n_pulls", "assumptions", "conditions", "limits", "digest")
 
 Json = dict[str, Any]
 Name = Annotated[str | None, "Name of the study; may be left out if there is only one."]
 Worker = Annotated[str, "Who measures. A worker that asks again gets its open asks back first."]
-AskNumber = Annotated[int, "Number of the ask."]
+AskId = Annotated[int, "Number of the ask."]
 Count = Annotated[int, "How many measurements."]
 Value = Annotated[float, "The measured value."]
 Group = Annotated[str, 'Where and when it is measured, if that may matter: "day 3", or "day=3, bench=B".']
@@ -80,19 +80,14 @@ class _Tools:
     def ask(self, n: Count = 1, worker: Worker = "agent", study: Name = None, group: Group = "") -> list[Json]:
         """Ask what to measure next: arms, with recipe and reason. An empty list: nothing is to be measured now."""
         asks = self._opened(study).ask(n, worker=worker, group=typed_group(group))
-        records = map(ask_record, asks)
-        return [
-            {"ask": one["id"], "arm": one["name"], **{key: one[key] for key in OF_ASK if key in one}} for one in records
-        ]
+        return [{OF_ASK[key]: value for key, value in ask_record(one).items() if key in OF_ASK} for one in asks]
 
-    def tell(
-        self, ask: AskNumber, value: Value, worker: Worker = "agent", study: Name = None, group: Group = ""
-    ) -> Json:
+    def tell(self, ask: AskId, value: Value, worker: Worker = "agent", study: Name = None, group: Group = "") -> Json:
         """Tell the measured value of an ask. Remarks question a value that looks mistyped; it is kept all the same."""
         told = self._opened(study).tell(ask, value, worker=worker, group=typed_group(group), warn=False)
         return {"measurement": told[0].id, "remarks": told.remarks, **self.status(study)}
 
-    def fail(self, ask: AskNumber, reason: str, worker: Worker = "agent", study: Name = None) -> Json:
+    def fail(self, ask: AskId, reason: str, worker: Worker = "agent", study: Name = None) -> Json:
         """Give up an ask whose measurement gave no value. A value that was seen must be told."""
         self._opened(study).fail(ask, reason=reason, worker=worker)
         return self.status(study)
@@ -107,6 +102,8 @@ class _Tools:
         of, now = self._opened(study), self._opened(study).snapshot
         known = {"answer": verdict(of.result(), numbers=False), "stopped": now.status.stopped}
         known |= now.record(("best_name", "guarantee", "confidence", "epsilon_bound"))
+        if now.status.calls is not None:
+            known["calls"] = now.status.calls
         return {**known, "estimates": now.record(OF_OUTLOOK)}
 
     def plan(self, study: Name = None) -> Json:

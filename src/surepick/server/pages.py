@@ -17,7 +17,6 @@ from starlette.responses import HTMLResponse, RedirectResponse
 
 from surepick._version import __version__
 from surepick.errors import InvalidInput, SurepickError
-from surepick.learning.groups import GroupLabel
 from surepick.reporting import study_view
 from surepick.reporting.html import template as layout
 from surepick.reporting.study_words import MISTYPED, done_words, typed_group, typed_number
@@ -156,8 +155,7 @@ class Visit(NamedTuple):
     @property
     def query(self) -> str:
         """The same view again, for links and forms."""
-        known = {"worker": self.worker, "arms": self.arms, "group": self.group}
-        return urlencode({name: value for name, value in known.items() if value})
+        return urlencode({name: said for name in ("worker", "arms", "group") if (said := getattr(self, name))})
 
     def number(self, name: str) -> int:
         """Return a whole number that was typed."""
@@ -170,11 +168,6 @@ class Visit(NamedTuple):
     def values(self) -> list[float]:
         """The values that were typed, between them spaces."""
         return [typed_number(text) for text in self.typed.get("value", "").replace(";", " ").split()]
-
-    @property
-    def label(self) -> GroupLabel:
-        """The label that was typed into this form."""
-        return typed_group(self.typed.get("group", ""))
 
     @property
     def change(self) -> dict[str, str]:
@@ -240,14 +233,14 @@ async def log_page(
 
 
 def _ask(study: Study, visit: Visit) -> int:
-    return len(study.ask(visit.number("n"), worker=visit.worker, group=visit.label))
+    return len(study.ask(visit.number("n"), worker=visit.worker, group=typed_group(visit.typed.get("group", ""))))
 
 
 def _tell(study: Study, visit: Visit) -> int:
     arm, key = visit.typed.get("arm", "").strip() or None, visit.typed.get("key") or None
     ask = visit.number("ask") if arm is None else None
-    named: Any = {"worker": visit.worker, "key": key, "group": visit.label, "warn": False}
-    return study.tell(ask, visit.values, arm=arm, **named)[0].id
+    group = typed_group(visit.typed.get("group", ""))
+    return study.tell(ask, visit.values, arm=arm, worker=visit.worker, key=key, group=group, warn=False)[0].id
 
 
 def _fail(study: Study, visit: Visit) -> int:

@@ -34,10 +34,8 @@ Lease = Annotated[
 ]
 
 
-Group = Annotated[
-    Line | dict[Line, Line | Whole | Finite] | None,
-    Field(description='Where and when it is measured: "day 3", or factors with their levels.'),
-]
+Level = Line | Whole | Finite
+Group = Annotated[Level | dict[Line, Level] | None, Field(description='Where and when: "day 3", or levels by factor.')]
 
 
 class Body(BaseModel):
@@ -189,13 +187,10 @@ def _list(kind: Any) -> Any:
 
 _of_status: Any = {name: float | None if kind is float else kind for name, kind in Status.__annotations__.items()}
 _of_status.pop("find_outlook")
+_of_status.pop("calls")  # only where arms are called
 _of_status |= {**dict.fromkeys(OF_OUTLOOK, float | None), "in_question": list[str]}
-_of_measurement: Any = {
-    **dict.fromkeys(OF_MEASUREMENT, Any),
-    "id": int,
-    "value": float | None,
-    "group": (dict[str, str], {}),
-}
+_of_measurement: Any = dict.fromkeys(OF_MEASUREMENT, Any) | {"id": int, "value": float | None}
+_of_measurement["group"] = (dict[str, str], {})
 
 # `next`: the value of `after` for the next page; null: this is the last one.
 Problem = _answer("Problem", "An error (RFC 9457).", type=str, title=str, status=int, detail=str)

@@ -25,7 +25,7 @@ from typing import ClassVar, Literal, final
 import numpy as np
 
 from surepick.arms.base import duplicate_groups
-from surepick.arms.views import Task
+from surepick.arms.views import Task, has_constant
 from surepick.core.betting.block import Block
 from surepick.core.estimate import LeastSquares
 from surepick.errors import InvalidInput
@@ -46,8 +46,12 @@ class Verdict:
     """The candidate with the lead, and the answer once the rule stops; None before the pulled arms span."""
     others: tuple[int, ...] = ()
     """With m > 1, the other candidates of the answer, in the order of their estimates."""
+    met: tuple[int, ...] = ()
+    """Beside a target, the candidates called met, in the order of their estimates."""
+    failed: tuple[int, ...] = ()
+    """Beside a target, the candidates called failed."""
     rival: int | None = None
-    """The candidate hardest to tell from the leader, if the rule knows it."""
+    """The candidate hardest to tell from the leader, or beside a target hardest to call, if the rule knows it."""
     statistic: float = 0.0
     """Evidence for the leader; the rule compares it with `threshold`."""
     threshold: float
@@ -89,6 +93,13 @@ class RuleState(ABC):
 
     def missing(self, leaders: Sequence[int]) -> Array | None:
         """Return the evidence (K,) that this answer still needs against every candidate; None if it is not kept."""
+        return None
+
+    def pairs(self, estimate: LeastSquares) -> tuple[IntArray, Array] | None:
+        """Return pairs (n, 2) of a leader and another that a plan has to tell apart, and the evidence that each misses.
+
+        None: every leader and every candidate that is alive.
+        """
         return None
 
     def begin(self, estimate: LeastSquares, X: Array, rewards: Array) -> Verdict | None:
@@ -146,11 +157,17 @@ class Rule(ABC):
     """Whether the rule can learn `noise_std` of Gaussian noise of one level."""
     takes_misfit: ClassVar[bool] = False
     """Whether the rule supports `misfit`: means that are off their linear fit by a known distance."""
+    takes_drift: ClassVar[bool] = False
+    """Whether the rule supports `drift`: readings that drift while a block is measured in random order."""
     takes_unequal_noise: ClassVar[bool] = False
     """Whether the rule works without `noise_std` where arms differ in noise, or where the noise is only known to be
     symmetric. Blocks are then repetitions of one plan."""
+    takes_offsets: ClassVar[bool] = False
+    """Whether the rule has a proof where groups of measurements read high or low."""
     supports_top_m: ClassVar[bool] = False
     """Whether the rule can find the m best arms."""
+    takes_target: ClassVar[bool] = False
+    """Whether the rule calls arms met or failed instead of looking for the best."""
     pays_real_variances: ClassVar[bool] = False
     """Whether the rule needs fewer pulls if bounded rewards scatter less than their bounds allow."""
     takes_corrections: ClassVar[bool] = True
@@ -169,6 +186,8 @@ class Rule(ABC):
 
     def _limits(self, task: Task) -> Iterator[str]:
         """Yield the reasons why the proof does not cover a task, the most important first."""
+        if task.target is not None:
+            yield from self._of_target(task)
         if not (task.candidates.is_enumerable or self.takes_vectors):
             from surepick import stopping  # noqa: PLC0415 - the table of all rules, which knows this file
 
@@ -179,10 +198,14 @@ class Rule(ABC):
                 f"`noise_std` must be given for stopping={self.name!r}, which has no proof without it; or use "
                 '"betting" or "evidence", which learn it.'
             )
+        if task.drift > 0.0:
+            yield from self._of_drift(task)
         if task.misfit > 0.0:
             yield from self._of_misfit(task)
         if task.m > 1:
             yield from self._of_several(task)
+        if task.groups == "offset":
+            yield from self._of_offsets(task)
         if task.needs_bets and not self.takes_unequal_noise:
             yield (
                 f'noise="{task.noise}" has no proof for stopping={self.name!r}; use "betting", or give noise_std for '
@@ -193,6 +216,22 @@ class Rule(ABC):
                 f"`epsilon` must be above 0 on {task.arms.description}, got 0: arms can be arbitrarily close to the "
                 "best, and no number of pulls tells them apart. Pass the largest loss that you accept."
             )
+
+    def _of_target(self, task: Task) -> Iterator[str]:
+        """Yield the reasons why `threshold` or `control` is not supported."""
+        assert task.target is not None
+        candidates, named = task.candidates, "threshold" if task.target.control is None else "control"
+        if not (candidates.is_enumerable and candidates.is_local):
+            yield (
+                f"`{named}` needs a list of arms on this machine, each of which gets a call, got "
+                f"{candidates.description}; leave it out."
+            )
+        if not self.takes_target:
+            yield f"`{named}` has no proof for stopping={self.name!r}; leave `stopping` out."
+        if task.m > 1:
+            yield f"`m` must be 1 beside `{named}`, by which any number of arms may meet the target, got {task.m}."
+        if task.misfit > 0.0:
+            yield f"`misfit` must be 0 beside `{named}`: there is no proof for both, got {task.misfit:g}."
 
     def _of_misfit(self, task: Task) -> Iterator[str]:
         """Yield the reasons why a `misfit` above 0 is not supported."""
@@ -210,6 +249,34 @@ class Rule(ABC):
             yield f"`misfit` must be 0 beside noise={task.noise!r}: there is no proof for both."
         if task.model != "linear":
             yield f"`misfit` must be 0 beside model={task.model!r}, by which every mean is its own fit."
+
+    def _of_offsets(self, task: Task) -> Iterator[str]:
+        """Yield the reasons why groups="offset" is not supported."""
+        watch = 'use groups="watch"'
+        if not self.takes_offsets:
+            yield f'groups="offset" has no proof for stopping={self.name!r}; use stopping="betting", or {watch}.'
+        if not (task.arms.is_enumerable and task.candidates.is_enumerable):
+            yield f'groups="offset" needs a list of arms, got {task.arms.description}; {watch}.'
+        if task.needs_bets:
+            yield f'groups="offset" has no proof beside noise="{task.noise}"; {watch}, or give noise_std for each arm.'
+        rows = getattr(task.arms, "stds", None)
+        if rows is not None:
+            # Rows are divided by the noise of their arm, and so would be the offset, which is one for all arms.
+            yield f'groups="offset" has no proof beside a noise_std for each arm; give the largest, or {watch}.'
+
+    def _of_drift(self, task: Task) -> Iterator[str]:
+        """Yield the reasons why a `drift` above 0 is not supported."""
+        if not self.takes_drift:
+            yield f'`drift` must be 0 for stopping={self.name!r}, which has no proof for it; use "betting".'
+        if task.candidates is not task.arms:
+            yield "`drift` must be 0 beside `candidates` and on sets of vectors: there is no proof for both."
+        elif not has_constant(task.arms, checks_all=True):
+            yield (
+                "`drift` needs a constant among the features, which takes up what readings of a block share; add a "
+                'column of ones, or use model="unstructured".'
+            )
+        if task.misfit > 0.0:
+            yield "`misfit` must be 0 beside `drift`: there is no proof for both."
 
     def _of_several(self, task: Task) -> Iterator[str]:
         """Yield the reasons why `m` above 1 is not supported."""

@@ -12,6 +12,7 @@ import numpy as np
 from surepick.arms.views import Task
 from surepick.core.betting.bets import SHRUNK, Sizes
 from surepick.core.betting.block import Block
+from surepick.core.betting.sets import SetWealth, has_room
 from surepick.core.betting.wealth import EpsilonWealth, Placed, TopMWealth, Wealth
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import one_blas_thread
@@ -21,6 +22,13 @@ from surepick.types import Array, BoolArray, Guarantee, IntArray
 
 # Relative precision of the margin; the multiple of the lead beyond which the margin is called infinite.
 MARGIN_TOL, MOST_TIMES = 1e-3, 2.0**20
+
+
+def has_sets(task: Task) -> bool:
+    """Return whether the m best are found by accounts of sets: since edition 2, where these fit into memory."""
+    is_exact = task.epsilon == task.misfit == 0.0
+    is_new = task.edition > 1 and not task.needs_order
+    return is_new and task.m > 1 and is_exact and has_room(task.rivals.n_arms, task.m)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +43,8 @@ class Betting(Rule):
     opens_ahead: ClassVar[bool] = True
     takes_unknown_noise: ClassVar[bool] = True
     takes_misfit: ClassVar[bool] = True
+    takes_offsets: ClassVar[bool] = True
+    takes_drift: ClassVar[bool] = True
     takes_unequal_noise: ClassVar[bool] = True
     supports_top_m: ClassVar[bool] = True
     has_determinant_price: ClassVar[bool] = False
@@ -84,9 +94,9 @@ class BettingState(RuleState):
             "sizes": sizes,
             "level": task.rows.level,
         }
-        self._wealth: TopMWealth | EpsilonWealth | Wealth
+        self._wealth: SetWealth | TopMWealth | EpsilonWealth | Wealth
         if task.m > 1:
-            self._wealth = TopMWealth(task.rivals, m=task.m, **self._options)
+            self._wealth = (SetWealth if has_sets(task) else TopMWealth)(task.rivals, m=task.m, **self._options)
         else:
             self._wealth = (EpsilonWealth if task.epsilon > 0.0 else Wealth)(task.rivals, **self._options)
 
@@ -95,9 +105,16 @@ class BettingState(RuleState):
         return self._wealth.leading(estimate.theta)
 
     def leaders(self, estimate: LeastSquares) -> tuple[int, ...]:
-        """Return the leader, or the m best estimates among those not rejected."""
+        """Return the leader, or the m best estimates: of all with accounts of sets, else among those not rejected."""
         wealth = self._wealth
-        return tuple(wealth.members(estimate.theta)) if isinstance(wealth, TopMWealth) else (self.leader(estimate),)
+        if isinstance(wealth, SetWealth | TopMWealth):
+            return tuple(wealth.members(estimate.theta))
+        return (self.leader(estimate),)
+
+    def pairs(self, estimate: LeastSquares) -> tuple[IntArray, Array] | None:
+        """Return the pairs that accounts of sets need, and the evidence that each of them misses."""
+        wealth = self._wealth
+        return wealth.directions(estimate.theta, estimate.A_inv) if isinstance(wealth, SetWealth) else None
 
     def alive(self, leader: int) -> BoolArray:
         """Return a mask (K,) of the candidates not separated from the leader yet."""

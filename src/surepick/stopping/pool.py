@@ -35,17 +35,19 @@ class PoolBetting(Rule):
     guarantee: Guarantee = field(default="proved", init=False)
 
     def _limits(self, task: Task) -> Iterator[str]:
-        if task.model != "unstructured":
-            yield (
-                f'`model` must be "unstructured" beside `pool`, got {task.model!r}: a pool has one mean per arm, and '
-                'features are not used; give model="unstructured".'
-            )
         if task.reward_range is None:
             yield (
                 "`pool` needs scores with bounds, got none; give "
                 'rewards="binary" for pass and fail, or reward_range=(lo, hi).'
             )
-        said = {"m": task.m > 1, "epsilon": task.epsilon > 0.0}
+        said = {
+            "m": task.m > 1,
+            "epsilon": task.epsilon > 0.0,
+            "threshold": task.target is not None and task.target.control is None,
+            "control": task.target is not None and task.target.control is not None,
+            "groups": task.groups != "watch",
+            "drift": task.drift > 0.0,
+        }
         for option in [name for name, is_given in said.items() if is_given]:
             yield f"`{option}` must be left out beside `pool`, which finds the one best arm of a table."
         yield from super()._limits(task)

@@ -18,7 +18,7 @@ from surepick.core.design.solve import as_candidates
 from surepick.errors import InvalidInput, StudyExists
 from surepick.learning.groups import WORKER
 from surepick.learning.noise_models import NoiseModel, spelled
-from surepick.learning.spec import DEFAULTS, TaskOptions, takes_options
+from surepick.learning.spec import DEFAULTS, KEPT, TaskOptions, takes_options
 from surepick.study import events
 from surepick.study.eras import changed_options, described, earlier_of, learner_of
 from surepick.study.events import Kind, canonical, check_chain, rows_of
@@ -88,7 +88,7 @@ def create_study(  # noqa: PLR0913 (every argument is an option of its own)
     given: dict[str, Any] = {"algorithm": algorithm, **options}
     if isinstance(given.get("noise"), NoiseModel):
         given |= {"noise": DEFAULTS["noise"], **spelled(given["noise"])}
-    kept = changed_options({**DEFAULTS, "own": {}}, given)
+    kept = changed_options({**KEPT, "own": {}}, given)
     # Of what the log has, as it will be read: what cannot be read back is refused now.
     read_back = json.loads(canonical({"options": kept}))["options"]
     again = None if of_candidates is None else read_arms(of_candidates, spans=False)
@@ -152,7 +152,7 @@ def difference(there: State, here: State) -> str:
 
 def _described(state: State) -> dict[str, Any]:
     """Return options and arms of a study by name; options that are younger than its log have their defaults."""
-    options = {**DEFAULTS, **state.options, "earlier": earlier_of(state.options), "lease": state.lease}
+    options = {**KEPT, **state.options, "earlier": earlier_of(state.options), "lease": state.lease}
     options["group_by"] = state.group_by
     own = options.pop("own")
     return {**options, **own, "arms": state.roster.written, "candidates": state.roster.candidates}

@@ -295,8 +295,7 @@ def sheet_values(
                 value = _value_in(cell, takes_grouped=table.takes_grouped, has_commas=has_commas)
             else:
                 value = check_value(state, cell)
-            _check_result(state, one, value)
-            label = labels(row)
+            _check_result(state, one, value, label := labels(row))
             found[one.id] = one, value, check_fixed(f"ask {one.id}", one.group, label) if label else one.group
         except InvalidInput as error:
             problems.append((table.place(row), str(error).rstrip(".")))
@@ -379,8 +378,8 @@ def _value_in(text: str, *, takes_grouped: bool, has_commas: bool) -> float:
     return value
 
 
-def _check_result(state: State, one: AskRecord, value: float) -> None:
-    """Refuse a value that the noise model does not allow, or another one than was told before."""
+def _check_result(state: State, one: AskRecord, value: float, label: GroupLabel) -> None:
+    """Refuse a value that the noise model does not allow, or another value or label than was told before."""
     if state.roster.is_present(one.arm) and (why := state.learner.noise_model.refusal(value, state.number_of(one.arm))):
         raise InvalidInput(f"the value {why}")
     if not one.results:
@@ -391,6 +390,8 @@ def _check_result(state: State, one: AskRecord, value: float) -> None:
             f"ask {one.id} has the result {first.last:.12g} already (measurement {first.id}), got {value:.12g}; if the "
             f"first was mistyped, use `correct` for measurement {first.id}"
         )
+    if not {*label} <= {*first.group}:
+        raise Conflict(f"ask {one.id} has its result (measurement {first.id}); a label stays as it was told first")
 
 
 def _write_excel(path: Path, rows: Sequence[Sequence[Any]]) -> None:

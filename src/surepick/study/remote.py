@@ -11,7 +11,7 @@ from surepick.arms.tables.sources import open_table
 from surepick.core.checks import check_count
 from surepick.errors import InvalidInput, NoSuchStudy, StorageError
 from surepick.learning.groups import group_label
-from surepick.learning.spec import DEFAULTS
+from surepick.learning.spec import KEPT
 from surepick.study import requests
 from surepick.study.eras import next_era, plain_key
 from surepick.study.events import Kind, Row
@@ -90,7 +90,7 @@ class HttpStorage:
     def create(self, name: str, rows: Sequence[Row]) -> None:
         """Let the server create a study by the arms and options of an event; it writes an event of its own."""
         event = json.loads(rows[0].text)
-        options = {name: value for name, value in event["options"].items() if value != DEFAULTS.get(name)}
+        options = {name: value for name, value in event["options"].items() if value != KEPT.get(name)}
         options |= options.pop("own", {})
         given = {"candidates": event["candidates"], "lease": event["lease"], "worker": event["by"]}
         given |= {name: event[name] for name in ("group_by",) if name in event}
@@ -143,7 +143,7 @@ class RemoteStudy(Study):
         repeated then makes no further asks.
         """
         who = f"{self._who(worker)}:{secrets.token_hex(4)}" if worker is None else self._who(worker)
-        label = dict(group_label(group, item=item))
+        label = dict(group_label(group, item=item)) or None
         asks = self._client.ask(check_count("n", n, least=1), worker=who, lease=lease, group=label)
         with self._log.reading() as state:
             return [requests.shown(state, state.attempts[one["id"]]) for one in asks]
@@ -167,7 +167,12 @@ class RemoteStudy(Study):
                 own = [one for one in state.open.values() if one.arm == arm and one.by.startswith(f"{who}:")]
                 own = [one for one in own if not group or one.group in ((), group)] or own
                 ask = own[0].id if own and worker is None and key is None else None
-        named: Any = {"arm": plain_key(arm) if ask is None else None, "worker": who, "key": key, "group": dict(group)}
+        named: Any = {
+            "arm": plain_key(arm) if ask is None else None,
+            "worker": who,
+            "key": key,
+            "group": dict(group) or None,
+        }
         said = self._client.tell(ask, given, **named, warn=False)
         with self._log.reading() as state:
             told = Told([state.measurement(one["id"]) for one in said])
@@ -213,7 +218,11 @@ class RemoteStudy(Study):
         """Take in unsolicited results, as for other studies; the same list counts once, also without a key."""
         with self._log.reading() as state:
             given = [
-                (plain_key(requests.find_arm(state, arm)), requests.check_value(state, one), dict(group_label(*group)))
+                (
+                    plain_key(requests.find_arm(state, arm)),
+                    requests.check_value(state, one),
+                    *[dict(label) for label in map(group_label, group) if label],
+                )
                 for arm, one, *group in pairs
             ]
         said = self._client.tell_earlier(given, worker=self._who(worker), key=key)

@@ -129,8 +129,14 @@ def _other_claims(state: "State", era: Era, changes: Mapping[str, Any]) -> Itera
     before, now, changed = state.options, era.options, changed_names(state.options, era.options)
     if not era.learner.rule.begins_eras or era.learner.rule != state.learner.rule:
         yield "another stopping rule has evidence of another kind"
+    if era.learner.task.target is not None:
+        if changes["joined"] or changes["retired"] or {*changed} - {"budget", "costs", "seed"}:
+            yield "the calls so far are of these arms, against this target, at this risk"
+        return
     if "m" in changed:
         yield f"the evidence is about {_sought(before['m'])}, and {_sought(now['m'])} is another claim"
+    if era.learner.has_sets != state.learner.has_sets:
+        yield "other accounts have evidence of another kind"
     if now["delta"] > before["delta"]:
         yield "a larger delta that is chosen after a look has no bound on the risk of all eras"
     if before["epsilon"] > 0.0 and "epsilon" in changed:
@@ -166,7 +172,7 @@ def _sought(m: int) -> str:
 
 def _is_same(state: "State", era: Era, name: str) -> bool:
     """Whether an option that has one number for each arm is the same for the arms of both eras."""
-    was, now = state.options[name], era.options[name]
+    was, now = state.options.get(name), era.options.get(name)
     if not (isinstance(was, list) and isinstance(now, list) and state.roster.is_enumerable):
         return False
     known = dict(zip(state.roster.keys, was, strict=True))

@@ -160,7 +160,7 @@ def ask(
         raise InvalidInput(f"the items of a pool are asked in random order, got {label_text(group)!r}; leave it out.")
     asked = [one for one in own if one.group == group or not group or (has_items and {*group} <= {*one.group})][:n]
     while len(asked) < n and state.can_ask:
-        if (plan := state.propose_plan()) is not None:
+        if (plan := state.propose_plan(ends=(n - len(asked), n) if group else None)) is not None:
             transaction.write(Kind.PLANNED, **plan)
             transaction.write_verdict()  # earlier results may be enough
             continue

@@ -243,11 +243,14 @@ class State:
 
     # ---- asks
 
-    def propose_plan(self) -> dict[str, Any] | None:
-        """Return the fields of the next plan; None if the next ask needs no plan."""
+    def propose_plan(self, *, ends: tuple[int, int] | None = None) -> dict[str, Any] | None:
+        """Return the fields of the next plan; None if the next ask needs no plan.
+
+        `ends`: as for `Plans.propose`.
+        """
         if not self.learner.state.needs_plan:
             return None
-        plan = self.learner.state.propose_plan()
+        plan = self.learner.state.propose_plan(ends=ends)
         last = {"last": True} if plan.is_last else {}
         arms = [plain_key(self.key_of(number)) for number in plan.arms]
         return {"first": plan.first, "arms": arms, "parts": plan.n_parts, **last}

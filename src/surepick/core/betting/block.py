@@ -16,6 +16,11 @@ for every arm a, mu_a its mean; n_a its pulls in the block; y = x_l - x_b the le
 arm a in z = sum of C_a mean_a: linear in y with sum C_a x_a = y, for least squares C_a = n_a y'A^+ x_a. If arm l is not
 better than b, E z <= eta |C - e_l + e_b|_1: bets with z minus this bias in the place of z stay valid
 (docs/guarantee.md, Theorem 31). Where l and b themselves are pulled and nothing else, C = e_l - e_b: no bias at all.
+
+**Groups**: days or benches that read high or low as a whole. With Q the projection off their offsets (`core.groups`),
+rows Q X and rewards Q r in the place of X and r give At = X'Q X for A. The weights c of z then sum to 0 in every group,
+so that z does not depend on any offset (docs/guarantee.md, Theorem 36). Nothing else changes but nu, which is less by
+the number of offsets.
 """
 
 from collections.abc import Callable
@@ -25,6 +30,7 @@ from typing import Protocol, Self, final
 import numpy as np
 
 from surepick.core.betting.bets import Residuals, root_of
+from surepick.core.groups import Offsets
 from surepick.types import Array, IntArray
 
 LARGEST_REWARD = 1e9
@@ -77,6 +83,8 @@ class Block:
     """How far rounding to that grid can move the mean of a reward."""
     was_coarse: bool = False
     """Whether step and bias were known before the block's first result."""
+    grouped: "Grouped | None" = field(default=None, repr=False)
+    """The pulls as they are, if the offsets of groups are regressed out of A, b and `pulls`."""
     bet: "Callable[[Block, BlockFit], OwnBets] | None" = field(default=None, repr=False)
     """Makes the bets on the block, if its noise is of a kind that has bets of its own."""
     number: int = 0
@@ -91,10 +99,27 @@ class Block:
         A0_inv: Array | None = None,
         past: Residuals | None = None,
         arms: IntArray | None = None,
+        groups: IntArray | None = None,
     ) -> Self:
-        """Add up pulls: features X (n, d), rewards (n,), measured from theta0."""
+        """Add up pulls: features X (n, d), rewards (n,), measured from theta0.
+
+        Args:
+            X: features.
+            rewards: one for each row.
+            theta0: the estimate before the block.
+            A0_inv: its inverse information.
+            past: residuals of earlier results.
+            arms: numbers of the pulled arms (n,).
+            groups: level (n, F) of each factor, by number: their offsets are regressed out. None: no groups.
+        """
         e = rewards - X @ theta0
-        return cls(X.T @ X, e @ X, theta0, A0_inv, past, (X, e), rewards, arms)
+        grouped = None
+        if groups is not None:
+            offsets = Offsets(groups)
+            grouped = Grouped(X, groups, offsets.rank, float((X * X).sum()))
+            # Twice: the first projection of large offsets leaves their rounding.
+            X, e = (offsets.off(offsets.off(one)) for one in (X, e))
+        return cls(X.T @ X, e @ X, theta0, A0_inv, past, (X, e), rewards, arms, grouped=grouped)
 
     @property
     def dust(self) -> float:
@@ -102,7 +127,8 @@ class Block:
         if self.pulls is None:
             return 0.0
         X, e = self.pulls
-        return len(e) * (DUST * float(np.abs(X @ self.theta0).max(initial=0.0))) ** 2
+        sizes = X @ self.theta0 if self.grouped is None or self.rewards is None else self.rewards
+        return len(e) * (DUST * float(np.abs(sizes).max(initial=0.0))) ** 2
 
     def at_least_dust(self, R: float) -> float:
         """Return the larger of R and the sum of squares that floating point alone can cause."""
@@ -117,6 +143,21 @@ class Block:
     def moments(self) -> Array:
         """Sum r x (d,) of the rewards as they are."""
         return self.b + self.A @ self.theta0
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """The pulls of a block with their groups."""
+
+    X: Array
+    """Features (n, d)."""
+    codes: IntArray
+    """Level (n, F) of each factor, by number."""
+    rank: int
+    """Offsets that are regressed out, as far as results tell them apart."""
+    size: float
+    """Sum of squares of X, beside which the rounding of a projection shows."""
 
 
 @final
@@ -141,7 +182,11 @@ class BlockFit:
 
 
 class OwnBets(Protocol):
-    """The bets of a noise model on one block; `docs/guarantee.md` says what they must prove (Theorem 3)."""
+    """The bets of a noise model on one block; `docs/guarantee.md` says what they must prove (Theorem 3).
+
+    They may have a method `of_leader(leader)`, which returns further vectors (d,) for bets on the leader with this
+    number.
+    """
 
     noise_std: float
     """About the standard deviation of one reward, by what was known before the block."""
@@ -164,7 +209,8 @@ class OwnBets(Protocol):
 def fit(block: Block) -> BlockFit:
     """Return least squares of the block alone, with its precision in each direction."""
     spread, axes = np.linalg.eigh(block.A)
-    has_rank = spread > RANK_TOL * max(float(spread[-1]), 0.0)
+    grouped = block.grouped
+    has_rank = spread > RANK_TOL * max(float(spread[-1]), 0.0 if grouped is None else grouped.size)
     inverse = np.where(has_rank, 1.0 / np.where(has_rank, spread, 1.0), 0.0)
     shift = axes @ (inverse * (block.b @ axes))
     missed = None
@@ -176,7 +222,7 @@ def fit(block: Block) -> BlockFit:
     residuals = None
     if block.pulls is not None:
         X, e = block.pulls
-        nu = len(e) - int(has_rank.sum())
+        nu = len(e) - int(has_rank.sum()) - (0 if grouped is None else grouped.rank)
         R = block.at_least_dust(float(((e - X @ shift) ** 2).sum()))
         # A reading rounded to a grid of step h is off by h^2/12 in the mean of squares.
         residuals = Residuals(R, nu, nu * block.step**2 / 12.0)
@@ -195,9 +241,11 @@ class ArmWeights:
 
     @classmethod
     def of(cls, arms: IntArray, W: Array) -> Self:
-        """Put arms in order."""
-        order = np.argsort(arms)
-        return cls(arms[order], W[:, order])
+        """Put arms in order, and add up the weights of an arm that is there several times."""
+        numbers, place = np.unique(arms, return_inverse=True)
+        total = np.zeros((len(W), len(numbers)))
+        np.add.at(total.T, place.reshape(-1), W.T)
+        return cls(numbers, total)
 
     @classmethod
     def of_least_squares(cls, arms: IntArray, X: Array, root: Array) -> Self:

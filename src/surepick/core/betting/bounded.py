@@ -29,6 +29,9 @@ predicts for a reward of arm a; u the direction of a common level of all arms, x
     centres   x_a'theta0, cut to the bounds
     stakes    by the past's belief about theta'y and the variance of z = sum c_i r_i, none beyond the goal (`bets`)
 
+With groups (`core.groups`) the rows of X are arms in groups, and the weights are those of the rows without the offsets:
+they sum to 0 in every group, so that offsets cancel.
+
 The part P y of y that the block does not measure is taken from theta0 as in `core.betting.block`: theta0'P y is added
 to z.
 
@@ -44,6 +47,7 @@ import numpy as np
 import scipy
 
 from surepick.core.betting.block import ArmWeights, Block
+from surepick.core.groups import Offsets
 from surepick.errors import InvalidInput
 from surepick.types import Array, IntArray
 
@@ -201,16 +205,19 @@ class BoundedBlock:
         assert block.rewards is not None
         assert block.A0_inv is not None
         theta0, self._bounds = block.theta0, bounds
-        X, first, place, n = np.unique(
-            block.pulls[0], axis=0, return_index=True, return_inverse=True, return_counts=True
-        )
-        counts = n.astype(np.float64)
+        grouped = block.grouped
+        # Cells: the different arms of the block; in every group, if there are groups.
+        pulled = block.pulls[0] if grouped is None else np.hstack([grouped.X, grouped.codes])
+        cells, first, place, n = np.unique(pulled, axis=0, return_index=True, return_inverse=True, return_counts=True)
+        X, counts = cells[:, : len(theta0)], n.astype(np.float64)
         variances = variances_by(theta0, np.linalg.inv(block.A0_inv).astype(np.float64, copy=False), level, bounds)(X)
         self._spread = counts * variances
         self.noise_std = math.sqrt(float(self._spread.sum()) / len(block.rewards))
         """About the standard deviation of one reward, over the pulls of the block."""
         self._centres = np.clip(X @ theta0, *bounds)
-        W = capital_weights(np.eye(len(theta0)), X, counts, variances)
+        # Weights that sum to 0 in every group: those of rows without the offsets.
+        rows = X if grouped is None else Offsets(grouped.codes[first], counts / variances).off(X)
+        W = capital_weights(np.eye(len(theta0)), rows, counts, variances)
         self.vectors = [theta0 - W @ (counts * (X @ theta0)), *W.T]
         """P theta0 and the w_a: `log_returns` takes their products with y."""
         self.weights = None if block.arms is None else ArmWeights.of(block.arms[first], counts * W)

@@ -28,7 +28,7 @@ low[j] the smallest V[u, j] of the members u that leave,
     a member that stays goes on with min(V[u, j], low[j]), and a new one begins with low[j];
     a candidate that joins keeps its smallest account until it leaves, and all accounts against it go on from there.
 
-Why it is valid: docs/guarantee.md, Theorem 27. With m = 1 it is the betting rule.
+Why it is valid: docs/guarantee.md, Theorem 27. `core.betting.sets` needs fewer pulls, and memory for its accounts.
 
 The proofs require of a caller:
  * the arms of a block are fixed before its first result;
@@ -89,12 +89,20 @@ class Bets:
     factors: list[Array]
     """F with |F'y|^2 = s2, the variance of the belief; q = y'A^+ y; if needed, the unmeasured directions."""
     log_returns: Returns
+    noise_std: float
+    """Believed scale of the noise."""
     weights: ArmWeights | None = None
     """How much each arm counts; None if means are exactly linear."""
     rounding: float = 0.0
     """The largest bias of z by rounding of the readings, in units of sqrt(q)."""
     shuns_rounding: bool = False
     """Whether the past knew of the rounding: then there is no bet where the believed gap is within its bias."""
+    of_leader: Callable[[int], Sequence[Array]] | None = None
+    """Further vectors for a leader, see `core.betting.block.OwnBets`."""
+
+    def vectors_for(self, leader: int) -> list[Array]:
+        """Return the vectors for bets on a leader."""
+        return self.vectors if self.of_leader is None else [*self.vectors, *self.of_leader(leader)]
 
 
 @final
@@ -292,11 +300,13 @@ class BaseWealth(ABC):
     def _bets(self, block: Block, said: BlockFit) -> Bets | None:
         """Return the bets on a block; None if the past has no scale of the noise."""
         law: Law | None
+        of_leader = None
         if block.bet is None:
             law = self._law(block, said)
         else:
             own = block.bet(block, said)
             law = own.noise_std, own.vectors, own.log_returns, None
+            of_leader = getattr(own, "of_leader", None)
         if law is None:
             return None
         noise_std, vectors, log_returns, weights = law
@@ -309,9 +319,13 @@ class BaseWealth(ABC):
         if self._weighs_arms:
             assert block.pulls is not None  # with a misfit the block holds its pulls and arms
             assert block.arms is not None
+            if weights is None and block.grouped is not None:
+                # Pulls of one arm have different weights in different groups.
+                weights = ArmWeights.of(block.arms, said.root @ (said.root.T @ block.pulls[0].T))
             self._weights = weights = weights or ArmWeights.of_least_squares(block.arms, block.pulls[0], said.root)
             vectors += list(weights.W.T)
-        return Bets(vectors, factors, log_returns, weights if self._weighs_arms else None, rounding, block.was_coarse)
+        weights = weights if self._weighs_arms else None
+        return Bets(vectors, factors, log_returns, noise_std, weights, rounding, block.was_coarse, of_leader)
 
     def _law(self, block: Block, said: BlockFit) -> Law | None:
         """Return the believed scale of the noise, the vectors and returns of a block, and its weights of arms.
@@ -346,7 +360,8 @@ class BaseWealth(ABC):
             placed = self._placed(leader, bets, log_wealth, forms)
             log_wealth[placed.index] += placed.log_returns(self.misfit)
 
-        for _ in self._candidates.pair_forms(leader, bets.vectors, bets.factors, log_wealth < self.log_price, pay):
+        vectors = bets.vectors_for(leader)
+        for _ in self._candidates.pair_forms(leader, vectors, bets.factors, log_wealth < self.log_price, pay):
             pass  # each piece pays its own candidates
 
     def _placed(self, leader: int, bets: Bets, log_wealth: Array, forms: PairForms) -> Placed:
@@ -433,7 +448,7 @@ class Wealth(BaseWealth):
             placed
             for among in (is_left & is_rival, ~is_left & is_rival)
             for placed in self._candidates.pair_forms(
-                leader, bets.vectors, bets.factors, among, partial(self._placed, leader, bets, log_wealth)
+                leader, bets.vectors_for(leader), bets.factors, among, partial(self._placed, leader, bets, log_wealth)
             )
         ]
 

@@ -20,9 +20,11 @@ from surepick.arms.base import ArmSet
 from surepick.arms.finite import FiniteArms, as_arms, rows_like
 from surepick.core.checks import (
     REACH,
+    check_count,
     check_delta,
     check_distinct,
     check_noise_std,
+    check_number,
     check_reach,
     check_rewards,
     check_tol,
@@ -31,6 +33,7 @@ from surepick.core.checks import (
 from surepick.core.design.certificate import EPS, SLACK, Design
 from surepick.core.design.directions import Directions, GapDirections, RowDirections
 from surepick.core.design.generation import Generation, PreparedArms, Start, frame_of
+from surepick.core.design.targets import Target, rows_apart
 from surepick.core.linalg import one_blas_thread, square_norms, triangular, upper_inverse
 from surepick.errors import InvalidInput, NotCertified
 from surepick.types import Array, IntArray
@@ -77,8 +80,17 @@ def optimal_design(arms: Any, directions: Any = None, tol: float = 1e-4, *, warm
     return _checked(design, arms, None)
 
 
-def characteristic_time(
-    arms: Any, theta: Any, candidates: Any = None, tol: float = 1e-4, *, warm_start: Design | None = None
+def characteristic_time(  # noqa: PLR0913 - every argument is an option of its own
+    arms: Any,
+    theta: Any,
+    candidates: Any = None,
+    tol: float = 1e-4,
+    *,
+    warm_start: Design | None = None,
+    m: int = 1,
+    threshold: float | None = None,
+    control: int | None = None,
+    margin: float = 0.0,
 ) -> Design:
     """Return T* of the arms under theta with the weights that attain it.
 
@@ -88,10 +100,14 @@ def characteristic_time(
         candidates: the rows that are compared, if not the arms themselves.
         tol: relative gap between value and lower bound to reach.
         warm_start: an earlier design on the same arms (and candidates), for speed alone.
+        m: how many of the best are sought; above 1 the design is one of listed directions, m (K - m) of them.
+        threshold: T* of calling every candidate met or failed against this value, instead of finding the best.
+        control: the same against the candidate with this row number.
+        margin: beside `control`, how much worse a candidate may be and still be met.
 
     Raises:
         InvalidInput: an argument cannot be used, or its numbers cannot be squared (`core.checks`).
-        TiedArms: two candidates are equally good, so T* is infinite.
+        TiedArms: the m-th best candidate and the next are equally good, or one is on the target, so T* is infinite.
     """
     arms = as_arms(arms)
     theta = check_vector("theta", theta, arms.dim)
@@ -100,19 +116,60 @@ def characteristic_time(
     check_distinct("arms" if others is None else "candidates", compared, arms.triangle() / math.sqrt(arms.n_arms))
     for rows in (arms, compared):
         check_rewards(rows.triangle(), theta)
+    if check_count("m", m, least=1) > 1:
+        return optimal_design(arms, _directions_of_several(compared, theta, m), tol, warm_start=warm_start)
+    if threshold is not None or control is not None:
+        rows = rows_apart(compared, _target(threshold, control, margin, compared.n_arms), theta)
+        return optimal_design(arms, rows, tol, warm_start=warm_start)
     directions = GapDirections(compared, theta)
     design = _solved(PreparedArms(arms), directions, tol=tol, warm_start=warm_start, candidates=others, theta=theta)
     return _checked(design, arms, directions)
 
 
-def lower_bound(arms: Any, theta: Any, delta: float = 0.05, noise_std: float = 1.0, candidates: Any = None) -> float:
+def _directions_of_several(candidates: ArmSet, theta: Array, m: int) -> Array:
+    """Return sqrt(2) y / theta'y for y from each of the m best to every other candidate, the value of which is T*."""
+    if m >= candidates.n_arms:
+        raise InvalidInput(f"`m` must be below the number of candidates, {candidates.n_arms}, got {m}; choose fewer.")
+    best = candidates.best(theta)
+    leaders = [best, *candidates.rivals(best, theta, (), np.copy, m).index[: m - 1].tolist()]
+    GapDirections(candidates, theta, leaders=leaders)  # refuses ties
+    others = candidates.gather(np.flatnonzero(candidates.is_rival(leaders)))
+    Y = (candidates.gather(leaders)[:, None] - others).reshape(-1, candidates.dim)
+    scaled: Array = math.sqrt(2.0) * Y / (Y @ theta)[:, None]
+    return scaled
+
+
+def _target(threshold: float | None, control: int | None, margin: float, n: int) -> Target:
+    if threshold is not None and control is not None:
+        raise InvalidInput(f"one of `threshold` and `control` is needed, got {threshold:g} and {control}; drop one.")
+    if control is None:
+        return Target(check_number("threshold", threshold, needed="a number"))
+    if not 0 <= check_count("control", control, least=0) < n:
+        raise InvalidInput(f"`control` must be a row number below {n}, got {control}.")
+    return Target(0.0 - check_number("margin", margin, needed="at least 0", allowed=lambda x: x >= 0.0), int(control))
+
+
+def lower_bound(  # noqa: PLR0913 - every argument is an option of its own
+    arms: Any,
+    theta: Any,
+    delta: float = 0.05,
+    noise_std: float = 1.0,
+    candidates: Any = None,
+    *,
+    m: int = 1,
+    threshold: float | None = None,
+    control: int | None = None,
+    margin: float = 0.0,
+) -> float:
     """Return the expected pulls that no delta-correct algorithm can be below: T* sigma^2 kl(delta, 1 - delta).
 
     T* enters through its certified lower end. Gaussian noise of standard deviation `noise_std`. A risk of one half or
-    more needs no pulls at all as far as this bound can tell.
+    more needs no pulls at all as far as this bound can tell. `m`, `threshold`, `control` and `margin`: see
+    `characteristic_time`; with the last three delta is the risk of any wrong call.
     """
     delta, noise_std = check_delta(delta), check_noise_std(noise_std)
-    design = characteristic_time(arms, theta, candidates, tol=1e-6)
+    target: dict[str, Any] = {"m": m, "threshold": threshold, "control": control, "margin": margin}
+    design = characteristic_time(arms, theta, candidates, tol=1e-6, **target)
     if delta >= 0.5:
         return 0.0
     return design.lower_bound * noise_std**2 * (1.0 - 2.0 * delta) * math.log((1.0 - delta) / delta)
@@ -120,25 +177,26 @@ def lower_bound(arms: Any, theta: Any, delta: float = 0.05, noise_std: float = 1
 
 def separating_design(
     ground: PreparedArms,
-    directions: GapDirections,
+    directions: Directions,
     *,
     tol: float,
     warm_start: Design | None = None,
     is_sparse: bool = True,
 ) -> Design:
-    """Return the design that separates a given leader from the candidates that still count.
+    """Return the design that separates a given leader from the candidates that still count, or resolves given rows.
 
     Learners call this again and again. Unlike `characteristic_time` it takes the directions themselves, and uses up to
     d(d+1)/2 arms unless `is_sparse`, which saves passes over large sets. Only weights, value and bounds
-    of the result are meaningful when some candidates no longer count.
+    of the result are meaningful when some candidates no longer count. The value of listed directions has no factor 2.
     """
+    gaps = directions if isinstance(directions, GapDirections) else None
     return _solved(
         ground,
         directions,
         tol=tol,
         warm_start=warm_start,
-        candidates=directions.candidates,
-        theta=directions.theta,
+        candidates=None if gaps is None else gaps.candidates,
+        theta=None if gaps is None else gaps.theta,
         is_sparse=is_sparse,
     )
 
