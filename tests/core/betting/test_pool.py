@@ -63,22 +63,28 @@ def test_the_whole_table_decides_also_a_tie() -> None:
     assert wealth.answer in (0, 1)
 
 
-def test_a_score_that_is_missing_counts_at_its_worst() -> None:
-    """A score that is missing counts at its worst."""
-    full, less = (PoolWealth(2, 20, (0.0, 1.0), 1e-9) for _ in range(2))
-    for t in range(1, 6):
-        full.settle(t, np.arange(2), np.array([1.0, 0.0]))
-        arms = np.arange(2) if t != 3 else np.array([0])
-        less.settle(t, arms, np.array([1.0, 0.0])[: len(arms)])
-    assert less.log_wealth[1] < full.log_wealth[1]
-    # An item that has no score at all: six leads of 1 after it, and the pair has one item less.
-    for t in range(7, 13):
-        less.settle(t, np.arange(2), np.array([1.0, 0.0]))
-    assert less.n_settled == 12
-    for t in range(13, 21):
-        less.settle(t, np.arange(2), np.array([0.0, 0.6]))
-    # 10 leads against 8 of -0.6 with two unknown scores: undecided if these are taken at their worst for each.
-    assert less.answer == 0
-    short = PoolWealth(2, 2, (0.0, 1.0), 0.05)
+@pytest.mark.parametrize(("missing", "lead"), [(1, 0.0), (0, 0.0), (None, -1.0)])
+def test_a_score_that_is_missing_counts_at_its_worst(missing: int | None, lead: float) -> None:
+    """Arm 0 leads by 1 on every item; on the third one score is missing, or both, and the sum counts the worst lead."""
+    wealth = PoolWealth(2, 20, (0.0, 1.0), 1e-9)
+    scores = np.array([1.0, 0.0])
+    for t in (1, 2, 3, 4, 5):
+        if t != 3:
+            wealth.settle(t, np.arange(2), scores)
+        elif missing is not None:
+            wealth.settle(t, np.array([1 - missing]), scores[[1 - missing]])
+    sums = {1: 0.0, 2: 1.0, 4: 2.0 + lead, 5: 3.0 + lead}
+    logs = sum(log_factors(np.ones(1), np.array([S]), t, 20)[0] for t, S in sums.items())
+    assert wealth.log_wealth[1] == pytest.approx(np.logaddexp.reduce(logs) - math.log(16.0))
+
+
+def test_a_table_with_holes_decides_only_what_holes_cannot_change() -> None:
+    """An item without scores may be worth 1 to the rival."""
+    short = PoolWealth(2, 3, (0.0, 1.0), 1e-9)
     short.settle(2, np.arange(2), np.array([0.6, 0.0]))
+    short.settle(3, np.arange(2), np.array([0.3, 0.0]))
     assert short.answer is None
+    short = PoolWealth(2, 3, (0.0, 1.0), 1e-9)
+    short.settle(2, np.arange(2), np.array([0.6, 0.0]))
+    short.settle(3, np.arange(2), np.array([0.4, 0.0]))
+    assert short.answer == 0
