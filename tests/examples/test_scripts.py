@@ -19,6 +19,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
         ("own_set.py", "is the best of the 300 x 400 pairs or loses at most 0.1 to it"),
         ("own_noise.py", "Arm 2 is the best of 3 arms, after 281 pulls"),
         ("own_rule.py", "after 65 pulls: without any guarantee (precision rule)"),
+        ("prompts.py", "1,703 calls, where the whole table takes 9,600."),
     ],
 )
 def test_an_example_says_what_it_found(script: str, said: str) -> None:

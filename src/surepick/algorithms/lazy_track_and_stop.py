@@ -36,11 +36,13 @@ from surepick.core.noise import noise_estimate
 from surepick.errors import InvalidInput
 from surepick.sampling.base import Sampler, SamplerContext
 from surepick.sampling.pairs import InPairs, Pairs, PairSampler, span_of_differences
+from surepick.sampling.pool import PoolSampler
 from surepick.sampling.schedules import Geometric, Schedule, schedule_for
 from surepick.sampling.tracking import EigenvalueFloor, ExplorationSet, Tracker, Tracking, check_share, exploration_set
 from surepick.stopping import Stopping, as_rule
 from surepick.stopping.base import Rule
 from surepick.stopping.betting import Betting, has_sets
+from surepick.stopping.pool import PoolBetting
 from surepick.stopping.targets import Targets
 from surepick.types import Array, IntArray
 
@@ -114,9 +116,12 @@ class LazyTrackAndStop(Options):
     takes_costs: ClassVar[bool] = True
     takes_target: ClassVar[bool] = True
     takes_batch: ClassVar[bool] = True
+    takes_pool: ClassVar[bool] = True
 
     def compose(self, task: Task) -> tuple[Sampler, Rule]:
         """Return the sampler and the stopping rule."""
+        if task.pool is not None:
+            return PoolSampler(task), PoolBetting()
         if not task.arms.is_enumerable:
             return self._rounds(task).compose(task)
         if self.design is not None:
@@ -169,7 +174,9 @@ class LazyTrackAndStop(Options):
         return sampler if pairs is None else PairSampler(sampler, pairs), rule
 
     def unsupported(self, task: Task) -> str | None:
-        """Refuse candidates whose differences are no differences of arms, where groups have offsets."""
+        """Refuse options of sampling in a pool, and with offsets candidates that are no differences of arms."""
+        if task.pool is not None:
+            return self._odd_in_pool()
         if task.groups != "offset" or task.candidates is task.arms or not task.candidates.is_local:
             return None
         if not task.arms.is_enumerable or task.rows.stds is not None:
@@ -182,6 +189,14 @@ class LazyTrackAndStop(Options):
             'groups="offset" compares candidates by differences of arms, and these do not span the differences of the '
             'candidates; add arms, or use groups="watch".'
         )
+
+    def _odd_in_pool(self) -> str | None:
+        """Return why these options have no meaning for a pool."""
+        values = {one.name: (getattr(self, one.name), one.default) for one in fields(self)}
+        given = [name for name, (value, default) in values.items() if not (value is default or str(value) == default)]
+        if not given or (given == ["stopping"] and self.stopping == "betting"):
+            return None
+        return f"`{given[0]}` must be left out beside `pool`: every item is asked of all arms left, and bets decide."
 
     def _rounds(self, task: Task) -> Rounds:
         """Return the algorithm for a set of vectors; refuse options that have no meaning there."""

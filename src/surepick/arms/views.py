@@ -368,6 +368,8 @@ class Task:
     """Which arms are asked where options leave it open, see `learning.spec.EDITION`."""
     target: Target | None = None
     """What candidates are held against; None: the best is sought."""
+    pool: int | None = None
+    """Items of the table of scores, each asked of all arms once; None: rewards come from no table."""
 
     @property
     def noise_std(self) -> float:

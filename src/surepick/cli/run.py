@@ -263,7 +263,8 @@ def _check(request: Request) -> None:
     if request.max_pulls is not None:
         check_count("max_pulls", request.max_pulls, least=0)
     if request.audit:
-        check_audit(Spec.of(options=request.settings).noise_model, request.arms.arms)
+        spec = Spec.of(options=request.settings)
+        check_audit(spec.noise_model, request.arms.arms, spec.pool)
     if request.log is not None and request.log.suffix.lower() == ".csv":
         raise InvalidInput(
             f"--log must be a study file such as log.db, got {request.log}; pass a .csv log of an earlier version as "

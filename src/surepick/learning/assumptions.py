@@ -69,6 +69,9 @@ def assumptions(result: "Result") -> list[Assumption]:
             f"The {part} begins with them.",
         ),
     ]
+    if result.pool is not None:
+        drawn = f"The order was drawn from the seed {result.seed}."
+        listed.append(("The scores do not depend on the order in which the items were asked.", drawn))
     if mean := _mean(result):
         watched = f"Contradicted. {result.misfit}" if result.model_check == "contradicted" else "Not contradicted."
         listed.insert(0, (_sentence(mean.rstrip(",")), model_checked(result) or watched))
@@ -116,6 +119,9 @@ def _mean(result: "Result") -> str:
 
 def _noise(result: "Result", *, seen: bool) -> str:
     """Name the assumption about the noise, with the level that the data show if `seen`."""
+    if result.pool is not None and result.reward_range is not None:
+        lo, hi = result.reward_range
+        return f"every arm has one fixed score on each of the {result.pool:,} items, between {lo:g} and {hi:g}"
     return noise_of(result).assumption(result.noise_law, result.noise_std if seen else math.nan)
 
 

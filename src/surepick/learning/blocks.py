@@ -23,8 +23,9 @@ import numpy as np
 from surepick.arms.views import Task
 from surepick.core.linalg import one_blas_thread
 from surepick.errors import InvalidInput
-from surepick.learning.groups import GroupLabel, check_fixed, label_text
+from surepick.learning.groups import ITEM, GroupLabel, check_fixed, label_text
 from surepick.sampling.base import Apportions, Follows, Sampler, SamplerContext, SubBlocks
+from surepick.sampling.pool import PoolSampler
 from surepick.stopping.base import Rule, Start
 from surepick.types import Array, AskNumber, ResultNumber
 
@@ -105,14 +106,16 @@ class Ledger:
 
     Args:
         opens_ahead: whether a block may open before the results of earlier ones are all in.
+        item_labels: the item of each block in a pool, which its asks have in their labels.
     """
 
-    def __init__(self, *, opens_ahead: bool) -> None:
+    def __init__(self, *, opens_ahead: bool, item_labels: Sequence[GroupLabel] = ()) -> None:
         self.n_asked = 0
         """Asks so far, which is the number of the next new ask; a repeated ask counts once."""
         self.n_opened = 0
         """Blocks opened so far."""
-        self.has_labels = False
+        self._item_labels = item_labels
+        self.has_labels = bool(item_labels)
         """Whether an ask was ever made with a label."""
         self._opens_ahead = opens_ahead
         self._unsettled: deque[PlannedBlock] = deque()
@@ -218,18 +221,32 @@ class Ledger:
             newest = None
         if newest is None and self._failed:
             ask = self._failed.popleft()
-            ask.has_failed, ask.group = False, group
+            ask.has_failed, ask.group = False, self._with_item(ask.block, group)
             return ask.number, ask.arm
         arm = draw()
         if newest is None:
             ask = _Ask(number, arm, None, group=group)
         else:
-            ask = _Ask(number, arm, newest, len(newest.arms), group=group)
+            ask = _Ask(number, arm, newest, len(newest.arms), group=self._with_item(newest, group))
             newest.arms.append(arm)
         self.n_asked += 1
         self._asks[number] = ask
         self._of_arm.setdefault(arm, []).append(ask)
         return number, arm
+
+    def _with_item(self, block: PlannedBlock | None, group: GroupLabel) -> GroupLabel:
+        """Return the label of an ask of a block: in a pool with the item."""
+        if not self._item_labels or block is None:
+            return group
+        if any(factor == ITEM for factor, _ in group):
+            raise InvalidInput(
+                f"the items of a pool are asked in random order, got {label_text(group)!r}; leave the item out."
+            )
+        return tuple(sorted((*group, *self._item_labels[block.number - 1])))
+
+    def asked_label(self, number: AskNumber) -> GroupLabel:
+        """Return the label of an ask that is not told."""
+        return self._asks[number].group
 
     def cut(self) -> None:
         """End the newest block with the asks that were made of it."""
@@ -249,7 +266,10 @@ class Ledger:
         if number is None:
             # Failed or not: else giving asks up would decide, after a look at a result, whether the result gets bets.
             asks = self._of_arm.get(arm, ())
-            oldest = _first(ask for ask in asks if ask.group in ((), group)) if group else _first(asks)
+            if group and self._item_labels:
+                oldest = _first(ask for ask in asks if {*group} <= {*ask.group}) or _first(asks)
+            else:
+                oldest = _first(ask for ask in asks if ask.group in ((), group)) if group else _first(asks)
             if oldest is None and asks:
                 others = ", ".join(sorted({repr(label_text(ask.group)) for ask in asks}))
                 raise InvalidInput(
@@ -268,6 +288,10 @@ class Ledger:
     def label_of(self, number: AskNumber, told: GroupLabel) -> GroupLabel:
         """Return the label of the result of an ask: that of the ask, or the one that was told."""
         asked = self._asks[number].group
+        if self._item_labels:  # a label beside that of the item
+            both = {**dict(asked), **dict(told)}
+            told = tuple(sorted(both.items())) if {*asked} <= {*both.items()} else told
+            return told if {*asked} <= {*told} else check_fixed(f"ask {number}", asked, told)
         return check_fixed(f"ask {number}", asked, told) if told else asked
 
     def tell(self, number: AskNumber, result: ResultNumber, *, is_named: bool) -> bool:
@@ -441,7 +465,12 @@ class Plans:
         if ends is not None and self._has_offsets and self._batch is None:
             left, size = ends
             length = left + max(0, math.ceil((length - left) / size)) * size
-        if self._budget is not None:
+        if isinstance(self.sampler, PoolSampler):
+            arms = [self.sampler.next() for _ in range(length)]
+            price, is_last = sum(map(self.cost_of, arms)), self.sampler.is_last
+            if self._budget is not None and price > self._budget - self._spent:  # part of an item is no use
+                length, arms, is_last = 0, [], True
+        elif self._budget is not None:
             arms, is_last = self._within_budget(length, self._budget - self._spent)
             length = len(arms)
         elif draws or self._needs_order or (self._is_shuffled(context) and length <= LONGEST):

@@ -158,7 +158,8 @@ def _is_best(result: "Result") -> str:
         slack = f", or lose at most {result.epsilon:g} to those" if result.epsilon > 0.0 else ""
         return f"are the {result.m} best of {total}{slack}"
     slack = f" or loses at most {result.epsilon:g} to it" if result.epsilon > 0.0 else ""
-    return f"is the best of {total}{slack}"
+    pool = f" on the {result.pool:,} items of the pool" if result.pool is not None else ""
+    return f"is the best of {total}{pool}{slack}"
 
 
 def label_of(result: "Result") -> Label:

@@ -104,6 +104,7 @@ class Learner:
             drift=spec.drift,
             edition=spec.edition,
             target=self._target(),
+            pool=spec.n_items,
         )
         self._begin()
 
@@ -144,7 +145,7 @@ class Learner:
         if least > 1 and self.task.edition > 1 and not isinstance(sampler, Follows):
             sampler = JoinedBlocks(sampler, self.task.rows, least)
         sampler = self.noise_model.sampler(sampler, self.measured_arms.dim)
-        setting = Setting(self.task, self.rule, self.noise_model, self.earlier)
+        setting = Setting(self.task, self.rule, self.noise_model, self.earlier, self.spec.items)
         costs = None if self.spec.rounds is not None else self.costs  # rounds are counted, not priced
         plans = Plans(sampler, self.task, self.rule, costs, self.budget, shuffles=self._shuffles)
         self.state = LearnerState(setting, plans)
@@ -247,8 +248,13 @@ class Learner:
     def next_asks(self, n: int = 1, *, group: Any = None) -> list[Ask]:
         """Return the next n arms as `next_arms` does, each with the number that `tell` and `fail` accept."""
         label = () if group is None else group_label(group)
-        asks = self.state.ask(_batch_size(n), group=label)
-        return [Ask(number, self.measured_arms.arm_of(arm), label) for number, arm in asks]
+        asks, ledger = self.state.ask(_batch_size(n), group=label), self.state.ledger
+        labels = [ledger.asked_label(number) if self.spec.items else label for number, _ in asks]
+        arms = [self.measured_arms.arm_of(arm) for _, arm in asks]
+        return [
+            Ask(number, arm, own, self.spec.item_of(own))
+            for (number, _), arm, own in zip(asks, arms, labels, strict=True)
+        ]
 
     def tell(self, arm: Arm, reward: float, *, ask: int | Literal["none"] | None = None, group: Any = None) -> None:
         """Take in a result, asked for or not.

@@ -402,8 +402,10 @@ def has_drift(arms: Array, blocks: Array, rewards: Array) -> bool:
     return bool(scipy.special.fdtrc(more, spare, ratio) < DRIFT_ALPHA)
 
 
-def check_audit(noise: NoiseModel, arms: object) -> None:
-    """Refuse check pulls that have no proof: beside this noise model, and of a set without a list of arms."""
+def check_audit(noise: NoiseModel, arms: object, pool: object = None) -> None:
+    """Refuse check pulls that have no proof: beside this noise model or a pool, and of a set without a list of arms."""
+    if pool is not None:
+        raise InvalidInput("`audit` tests a model of the means, and a pool has none; leave it out.")
     if noise.needs_bets:
         raise InvalidInput(
             f'`audit` has no proof yet beside noise="{noise.name}"; leave it out, or give noise_std for each arm.'

@@ -193,7 +193,15 @@ class Reader:
             return Forecast(0.0, 0.0, 0.0)
         if self.n_undecidable or not self.leaders:
             return Forecast(math.inf)
-        return self._forecast().at_least(books.n_planned + books.pending.total())
+        return self._forecast().between(books.n_planned + books.pending.total(), self._most_left)
+
+    @property
+    def _most_left(self) -> float:
+        """Pulls that are left at most: a pool ends with its last item."""
+        pool, books = self._learner.task.pool, self._learner.state.ledger
+        if pool is None or self.survivors is None:
+            return math.inf
+        return (pool - books.n_opened) * len(self.survivors) + books.n_planned + books.pending.total()
 
     def _forecast(self) -> Forecast:
         decision, learner, fit = self.decision, self._learner, self._fit
@@ -345,12 +353,12 @@ class Reader:
         """The noise scale for intervals: as given; None if one level is learnt; inf where no interval is proved.
 
         No interval is proved with many levels or an unknown law, noise that does not look normal, an allowed misfit,
-        offsets of groups, arms that may have been chosen after a look at results that would count here, or too few
-        results.
+        offsets of groups, a pool, arms that may have been chosen after a look at results that would count here, or too
+        few results.
         """
         learner = self._learner
         has_none = learner.noise != "same" or learner.misfit > 0.0 or learner.state.is_guided or self.noise_doubt != ""
-        has_none = has_none or learner.spec.groups == "offset"
+        has_none = has_none or learner.spec.groups == "offset" or learner.task.pool is not None
         return math.inf if has_none or not self._known.prefix().has_theta else learner.noise_std
 
     @property
@@ -532,6 +540,7 @@ def given_of(learner: "Learner") -> dict[str, Any]:
         "earlier": learner.earlier if learner.state.start is None else "kept",
         "reward_range": learner.reward_range,
         "goal": learner.spec.goal,
+        "pool": learner.task.pool,
         "algorithm": learner.algorithm,
         "seed": learner.seed,
         "specification": learner.task.target,

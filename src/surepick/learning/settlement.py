@@ -70,6 +70,8 @@ class Setting:
     noise: NoiseModel
     earlier: Literal["evidence", "guidance"]
     """How results told before the first block are used."""
+    items: tuple[int | str, ...] = ()
+    """Items of a pool in the order in which they are asked; each is a block."""
 
 
 def _add(
@@ -113,7 +115,7 @@ class Settlement:
         self._looks_back = self._goes_on or (setting.earlier == "evidence" and not noise.needs_bets)
         """Whether the rule still has to take in the results from before the first block."""
         self.state = books.started(books.start) if state is None else state
-        self._watches = watches and noise.is_watched
+        self._watches = watches and noise.is_watched and not setting.items
         self._has_offsets = task.groups == "offset"
         self.model = Model(
             self._white,
@@ -435,6 +437,7 @@ class Settlement:
         else:
             block = self._noise.block(pulls, past, self.levels, repetitions)
         if block is not None:
+            block.number = planned.number
             self._noise.mind_rounding(block, self._past, was_coarse=True)
         return block
 

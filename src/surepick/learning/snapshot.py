@@ -70,6 +70,8 @@ class Ask:
     arm: Arm
     group: GroupLabel = ()
     """Where and when it will be measured, if that was said: pairs of factor and level."""
+    item: Any = None
+    """In a pool, the item to measure the arm on: its number from 0, or its name if the pool has names."""
 
 
 class NearTie(NamedTuple):
@@ -130,6 +132,8 @@ class Snapshot:
     given_noise_std: float | Array | None = field(compare=False, default=None)
     noise: str = "same"
     reward_range: tuple[float, float] | None = None
+    pool: int | None = None
+    """Items of the table of scores whose best arm is sought; None: rewards come from no table."""
     earlier: str = "evidence"
     goal: str = "confidence"
     delta: float

@@ -12,9 +12,10 @@ This module loads no mathematics: `surepick --help` reads it.
 import inspect
 import re
 import reprlib
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
+from hashlib import sha256
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, final, get_args
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from surepick.algorithms.options import Variant
+    from surepick.learning.groups import GroupLabel
     from surepick.learning.noise_models import NoiseModel
     from surepick.sampling.schedules import ScheduleOption
     from surepick.stopping import Stopping
@@ -34,6 +36,8 @@ NoiseName = Literal["same", "per-arm", "symmetric", "any"]
 ModelName = Literal["linear", "unstructured"]
 Earlier = Literal["guidance", "evidence"]
 Goal = Literal["confidence", "fixed-budget"]
+MOST_ITEMS = 1_000_000
+"""Largest pool."""
 Groups = Literal["watch", "offset"]
 EDITION = 2
 """Edition of new learners and studies. A log whose identity names no edition is one of edition 1.
@@ -66,6 +70,7 @@ class TaskOptions(TypedDict, total=False):
     batch: int | None
     rounds: int | None
     goal: Goal
+    pool: "int | Sequence[str] | None"
     seed: int
     earlier: Earlier
     groups: Groups
@@ -138,6 +143,27 @@ def _count_or_none(name: str, value: Any) -> int | None:
     return None if value is None else int(_check("check_count", name, least=1)(value))
 
 
+def _pool(value: Any) -> int | tuple[str, ...] | None:
+    """Return the number of items of a pool, or their names."""
+    if value is None:
+        return None
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        needed = f"the number of items, 2 to {MOST_ITEMS:,}, or a list of their names"
+        return int(_check("check_number", "pool", needed=needed, allowed=_is_size)(value))
+    label = import_module("surepick.learning.groups").group_label
+    names = tuple(dict(label(item=name))["item"] for name in value)
+    if not (_is_size(len(names)) and len({*names}) == len(names)):
+        raise InvalidInput(
+            f"`pool` must have 2 to {MOST_ITEMS:,} items with different names, got {len(names)} of which "
+            f"{len({*names})} differ; name each item once."
+        )
+    return names
+
+
+def _is_size(n: float) -> bool:
+    return 2 <= n <= MOST_ITEMS and n == int(n)
+
+
 @final
 @dataclass(frozen=True, kw_only=True)
 class Spec:
@@ -194,6 +220,10 @@ class Spec:
             and then answers with the best estimate of all results: for measurements that are paid already. What is
             proved on the way neither ends nor changes the sampling. `stopped` says at the end whether the answer is
             proved; else `survivors`, `p_value` and `epsilon_bound` are. For algorithms that take a `batch`, and m = 1.
+        pool: number of the items, or their names, if every arm has one fixed score on each item of a pool, such as
+            prompts on a set of questions: the best has the largest mean over this pool. Items are asked in random
+            order, each once, of all arms that are not excluded. Needs `reward_range` or `rewards`; features are not
+            used. Asks name the item, and a function that measures gets it as a second argument.
         algorithm: its name, see `surepick.algorithms.names()`, or an object such as `surepick.algorithms.Rage()`.
         seed: of whatever the algorithm draws.
         earlier: what results are that were measured before the first ask. "guidance" (default): plans and bets rest on
@@ -351,6 +381,15 @@ class Spec:
         in_log="if set",
         flag_type=Goal,
     )
+    pool: "int | Sequence[str] | None" = _declared(
+        None,
+        "Number of items that every arm has one fixed score on, such as questions: find the best on this pool.",
+        _pool,
+        in_identity="if set",
+        in_log="if set",
+        flag_type=int,
+        file_type=int | list[str],
+    )
     algorithm: Any = _declared(
         "lazy-track-and-stop", "Which algorithm plans (default lazy-track-and-stop).", flag_type=str
     )
@@ -404,7 +443,8 @@ class Spec:
             raise InvalidInput(f'`costs` are not supported with noise="{model.name}", by which all arms take turns.')
         if why := next(spec._odd_targets(), None):
             raise InvalidInput(why)
-        return replace(spec, model="unstructured") if model.ignores_features else spec
+        has_means = model.ignores_features or spec.pool is not None
+        return replace(spec, model="unstructured") if has_means else spec
 
     def _odd_targets(self) -> Iterator[str]:
         """Yield why `threshold`, `control`, `margin` and `calls` do not go together."""
@@ -444,6 +484,26 @@ class Spec:
         """The budget: as given, or that of all rounds in pulls; None: no limit."""
         return self.budget if self.batch is None or self.rounds is None else float(self.batch * self.rounds)
 
+    @property
+    def n_items(self) -> int | None:
+        """Items of the pool; None without one."""
+        return len(self.pool) if isinstance(self.pool, tuple) else self.pool  # type: ignore[return-value]
+
+    @cached_property
+    def items(self) -> tuple[int | str, ...]:
+        """Items of the pool in the order in which they are asked: numbers from 0, or names; none without a pool."""
+        if self.n_items is None:
+            return ()
+        from surepick.sampling.pool import item_order  # noqa: PLC0415 - the mathematics of this file
+
+        order = item_order(self.n_items, self.seed)
+        return tuple(self.pool[item] for item in order) if isinstance(self.pool, tuple) else tuple(order)
+
+    def item_of(self, label: "GroupLabel") -> int | str | None:
+        """Return the item that a label names, as the pool has it."""
+        level = dict(label).get("item")
+        return int(level) if level is not None and isinstance(self.pool, int) else level
+
     @cached_property
     def noise_model(self) -> "NoiseModel":
         """The assumption about the noise."""
@@ -468,6 +528,8 @@ class Spec:
             elif name == "costs" and costs is not None:
                 digest = import_module("surepick.core.linalg").row_digest([costs])
                 said.append(f"costs=sha256 {digest.hex()}")
+            elif name == "pool" and isinstance(value, tuple):
+                said.append(f"pool=sha256 {sha256(repr(value).encode()).hexdigest()}")
             elif option.in_identity == "always" or (option.in_identity == "if set" and value != DEFAULTS[name]):
                 said.append(f"{name}={value!r}")
         return ", ".join(said)

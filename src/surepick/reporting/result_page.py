@@ -564,6 +564,7 @@ def _steps(result: "Result", command: str | None) -> list[tuple[str, str]]:
         options["noise_std"] = "..." if is_listed else repr(given)  # one for each arm
     more = {
         "m": result.m if result.m > 1 else None,
+        "pool": result.pool,
         "audit": result.n_checks or None,
         "noise": result.noise if result.noise != "same" else None,
         "misfit": result.allowed_misfit or None,

@@ -211,8 +211,9 @@ def reason_for(state: "State", one: "AskRecord") -> str:
     if state.stopped:
         return f"checks the model after the verdict{again}"
     leaders, rival = state.rivalry
-    if not leaders:
-        return f"no data in this direction yet{again}"
+    if not leaders or state.learner.task.pool is not None:
+        of_pool = "each item of the pool is asked of every arm that is not excluded"
+        return f"{'no data in this direction yet' if state.learner.task.pool is None else of_pool}{again}"
     if state.learner.task.target is not None:
         if rival is None:
             return f"tells which of the open arms are met{again}"
