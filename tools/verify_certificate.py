@@ -798,13 +798,26 @@ class Study:
                 continue
             is_cut = any(one is GIVEN_UP for one in ahead[0].values())
             is_guidance = is_first and self.options.get("earlier") == "guidance"
-            past = self._pulls(self._groups[: self._n_settled])
+            past = self._past(self._groups[: self._n_settled])
             block = self._pulls([] if is_cut or is_guidance else ahead[:1])
             leader = self._bets.start(block.X, block.r) if is_first else self._bets.settle(past, block)
             evidence = -math.inf if leader is None else self._bets.evidence(leader)
             if leader is not None and evidence >= self._bets.price:
                 self.found |= {"best": self._bets.answer(leader), "evidence": evidence}
             self._n_settled += 1 if is_first else 2
+
+    def _past(self, groups: Sequence[Results]) -> Pulls:
+        """Return the results before a block; where readings drift, at the level of the first block (Theorem 37)."""
+        past = self._pulls(groups)
+        if not self.options.get("drift") or not len(past.r):
+            return past
+        require(holds=not self.kept(groups[::2]), otherwise="results not asked for, beside a drift", code=CANNOT_CHECK)
+        block = np.repeat(range(len(groups)), [len(self.kept([group])) for group in groups])
+        Z = (block[:, None] == np.unique(block)).astype(float)
+        levels = np.linalg.pinv(Z)
+        theta = np.linalg.lstsq(past.X - Z @ (levels @ past.X), past.r - Z @ (levels @ past.r), rcond=None)[0]
+        level = levels @ (past.r - past.X @ theta)
+        return past._replace(r=past.r - Z @ (level - level[0]))
 
     def _pulls(self, groups: Sequence[Results]) -> Pulls:
         kept = self.kept(groups)

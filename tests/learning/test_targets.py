@@ -100,7 +100,8 @@ def test_a_budget_leaves_rows_open() -> None:
     counts = [list(result.calls.values()).count(call) for call in ("met", "failed", "open")]
     assert min(counts) > 0
     said = result.explain()
-    assert f"So far {counts[0]} of 12 arms meet 70, {counts[1]} do not, {counts[2]} are open." in said
+    meet = "meets" if counts[0] == 1 else "meet"
+    assert f"So far {counts[0]} of 12 arms {meet} 70, {counts[1]} do not, {counts[2]} are open." in said
     assert "Calls so far are proved: the probability that any call is wrong is at most 5 %, whenever you stop." in said
     assert "hardest to call: " in said
     assert "Leader" not in said
