@@ -65,7 +65,7 @@ class Options:
             return given
         return paper if self.is_paper else practical
 
-    def rule(self, usual: str) -> Rule:
+    def rule(self, usual: Stopping) -> Rule:
         """Return the rule of `stopping`, or the usual one."""
         return as_rule(self.stopping or usual, elimination=self.elimination)
 
@@ -115,7 +115,12 @@ def _limits(algorithm: object, name: str, task: Task) -> Iterator[str]:
             f"`noise_std` must be given: {name} plans with it. Or use another algorithm, such as "
             '"lazy-track-and-stop", which learns it.'
         )
-    asked = {"m": task.m > 1 and not can("supports_top_m"), "costs": task.costs is not None and not can("takes_costs")}
+    asked = {
+        "m": task.m > 1 and not can("supports_top_m"),
+        "costs": task.costs is not None and not can("takes_costs"),
+        "threshold": task.target is not None and task.target.control is None and not can("takes_target"),
+        "control": task.target is not None and task.target.control is not None and not can("takes_target"),
+    }
     for option in [option for option, is_too_much in asked.items() if is_too_much]:
         yield f'`{option}` cannot be given to {name}, which plans without; use "lazy-track-and-stop".'
     arms, candidates = task.arms, task.candidates
