@@ -168,21 +168,22 @@ def lower_bound(  # noqa: PLR0913 - every argument is an option of its own
 ) -> float:
     """Return the expected pulls that no delta-correct algorithm can be below: T* sigma^2 kl(delta, 1 - delta).
 
-    T* is that of the m best, and enters through its certified lower end. Gaussian noise of standard deviation
-    `noise_std`, one number or one for each arm. With `costs`, one for each arm, the result is the expected cost that no
-    such algorithm can be below. A risk of one half or more needs no pulls at all as far as this bound can tell.
-    `threshold`, `control` and `margin`: see `characteristic_time`; delta is then the risk of any wrong call.
+    T* enters through its certified lower end. Gaussian noise of standard deviation `noise_std`, one number or one for
+    each arm. With `costs`, one for each arm, the result is the expected cost that no such algorithm can be below. A
+    risk of one half or more needs no pulls at all as far as this bound can tell. `m`, `threshold`, `control` and
+    `margin`: see `characteristic_time`; with the last three delta is the risk of any wrong call.
     """
     delta, arms = check_delta(delta), as_arms(arms)
     sought: dict[str, Any] = {"m": m, "threshold": threshold, "control": control, "margin": margin}
     units = _units(arms.n_arms, noise_std, costs)
+    goal: dict[str, Any] = {"m": m, "threshold": threshold, "control": control, "margin": margin}
     if isinstance(units, float):
-        design = characteristic_time(arms, theta, candidates, tol=1e-6, **sought)
+        design = characteristic_time(arms, theta, candidates, tol=1e-6, **goal)
     else:
         # A pull of x with noise s at cost c is as informative, by its cost, as one of x / (s sqrt(c)) with noise 1.
         rows = arms.gather(np.arange(arms.n_arms))
         scaled = FiniteArms(rows / units[:, None])
-        design = characteristic_time(scaled, theta, rows if candidates is None else candidates, tol=1e-6, **sought)
+        design = characteristic_time(scaled, theta, rows if candidates is None else candidates, tol=1e-6, **goal)
         units = 1.0
     if delta >= 0.5:
         return 0.0
