@@ -30,15 +30,18 @@ from surepick.core.design import Design
 from surepick.core.design.directions import GapDirections, RowDirections
 from surepick.core.design.generation import PreparedArms
 from surepick.core.design.solve import optimal_design, separating_design
+from surepick.core.design.targets import rows_apart
 from surepick.core.linalg import one_blas_thread
+from surepick.core.noise import noise_estimate
 from surepick.errors import InvalidInput
 from surepick.sampling.base import Sampler, SamplerContext
 from surepick.sampling.pairs import InPairs, Pairs, PairSampler, span_of_differences
 from surepick.sampling.schedules import Geometric, Schedule, schedule_for
 from surepick.sampling.tracking import EigenvalueFloor, ExplorationSet, Tracker, Tracking, check_share, exploration_set
-from surepick.stopping import as_rule
+from surepick.stopping import Stopping, as_rule
 from surepick.stopping.base import Rule
 from surepick.stopping.betting import Betting, has_sets
+from surepick.stopping.targets import Targets
 from surepick.types import Array, IntArray
 
 # Relative gaps of the designs. A gap of one percent costs at most one percent of the pulls. Early on the estimate is
@@ -110,6 +113,7 @@ class LazyTrackAndStop(Options):
     supports_top_m: ClassVar[bool] = True
     takes_costs: ClassVar[bool] = True
     takes_batch: ClassVar[bool] = True
+    takes_target: ClassVar[bool] = True
 
     def compose(self, task: Task) -> tuple[Sampler, Rule]:
         """Return the sampler and the stopping rule."""
@@ -127,7 +131,9 @@ class LazyTrackAndStop(Options):
             arms, self.exploration_set or ("random" if is_paper else "pivoted"), measured.spanning, task.seed
         )
         can_bet = task.candidates.is_local and not (task.m > 1 and task.epsilon > 0.0)
-        usual = "betting" if can_bet else "evidence"
+        usual: Stopping = "betting" if can_bet else "evidence"
+        if task.target is not None:
+            usual = Targets()
         rule = as_rule(
             self.stopping or ("paper-appendix" if is_paper else usual),
             start_arms=chosen,
@@ -247,7 +253,13 @@ class LazySampler:
         if is_fresh or (is_large and is_early):
             return
         try:
-            directions = self._directions(context) if context.pairs is None else self._listed(context, *context.pairs)
+            directions: GapDirections | RowDirections
+            if self.task.target is not None:
+                directions = self._calls(context)
+            elif context.pairs is not None:
+                directions = self._listed(context, *context.pairs)
+            else:
+                directions = self._directions(context)
         except InvalidInput:
             return  # estimates tie or nearly so: the design in force stays
         tol = LARGE_TOL if is_large else min(max(TIGHTEST_TOL, 0.3 * context.n_pulls**-0.5), LOOSEST_TOL)
@@ -336,6 +348,17 @@ class LazySampler:
             self._design = replace(self._design, hardest=hardest[is_left], multipliers=multipliers)
         self._index = index
         return directions
+
+    def _calls(self, context: SamplerContext) -> RowDirections:
+        """Return the directions of the candidates without a call."""
+        task, estimate = self.task, context.estimate
+        assert context.theta is not None
+        assert task.target is not None
+        noise = noise_estimate(estimate) if task.given_noise_std is None else task.given_noise_std
+        errors = estimate.factor() * (noise if math.isfinite(noise) else 0.0)
+        return RowDirections(
+            RowSubset(rows_apart(task.rivals, task.target, context.theta, task.epsilon, context.alive, errors))
+        )
 
     def next(self) -> int:
         """Return the next arm."""

@@ -65,7 +65,7 @@ class Options:
             return given
         return paper if self.is_paper else practical
 
-    def rule(self, usual: str) -> Rule:
+    def rule(self, usual: Stopping) -> Rule:
         """Return the rule of `stopping`, or the usual one."""
         return as_rule(self.stopping or usual, elimination=self.elimination)
 
@@ -120,6 +120,8 @@ def _limits(algorithm: object, name: str, task: Task) -> Iterator[str]:
         "costs": task.costs is not None and not can("takes_costs"),
         "batch": task.batch is not None and not can("takes_batch"),
         "goal": task.spends_all and not can("takes_batch"),
+        "threshold": task.target is not None and task.target.control is None and not can("takes_target"),
+        "control": task.target is not None and task.target.control is not None and not can("takes_target"),
     }
     for option in [option for option, is_too_much in asked.items() if is_too_much]:
         yield f'`{option}` cannot be given to {name}, which plans without; use "lazy-track-and-stop".'

@@ -33,6 +33,7 @@ from surepick.core.checks import check_count, check_distinct, check_features, ch
 from surepick.core.design import Design, optimal_design
 from surepick.core.design.generation import frame_of, spanning_arms
 from surepick.core.design.solve import as_candidates
+from surepick.core.design.targets import Target
 from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import SMALLEST_SQUARE, Mixture, log_sum_exp
 from surepick.core.linalg import inverse_factor, triangular, upper_inverse
@@ -365,6 +366,8 @@ class Task:
     """Largest distance of two readings of one arm within a block that a drift causes."""
     edition: int = 1
     """Which arms are asked where options leave it open, see `learning.spec.EDITION`."""
+    target: Target | None = None
+    """What candidates are held against; None: the best is sought."""
 
     @property
     def noise_std(self) -> float:

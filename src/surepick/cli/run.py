@@ -516,7 +516,8 @@ def _print_table(console: "Console", request: Request, result: Result) -> None:
     order = [row for row in np.argsort(-rows.estimate, kind="stable").tolist() if row not in hidden]
     has_intervals = bool(np.isfinite(rows.high).any())  # not while a noise that is learnt may be of any size
     interval = [f"{100 * (1 - result.delta):g} % interval"] if has_intervals else []
-    table = new_table(["rank", "arm", "estimate", *interval, "pulls"], left=["arm"])
+    calls = [] if result.calls is None or result.guarantee == "withdrawn" else ["call"]
+    table = new_table(["rank", "arm", "estimate", *interval, "pulls", *calls], left=["arm", "call"])
     table.title, table.title_justify = f"{N_SHOWN} of {len(rows)} arms" if len(order) > N_SHOWN else None, "left"
     half = rows.high - rows.estimate
     width = float(np.median(half[np.isfinite(half)])) if has_intervals else math.inf
@@ -527,9 +528,8 @@ def _print_table(console: "Console", request: Request, result: Result) -> None:
         bounds = between(rows.low[row], rows.high[row], places) or "-"
         more = [f"{len(arms) - N_SHOWN} more"] if len(arms) > N_SHOWN else []
         named = " = ".join([*map(request.arms.label, arms[:N_SHOWN]), *more])
-        table.add_row(
-            str(rank), named, fixed(rows.estimate[row], places), *([bounds] if has_intervals else []), str(pulls)
-        )
+        cells = [str(rank), named, fixed(rows.estimate[row], places), *([bounds] if has_intervals else []), str(pulls)]
+        table.add_row(*cells, *((result.calls or {}).get(row, "control") for _ in calls))
     console.print(table)
 
 

@@ -56,7 +56,7 @@ def assumptions(result: "Result") -> list[Assumption]:
         chosen += f"; {counted(n_others, 'result')} came without being asked for"
     nouns = {"fail": "lost measurement", "correct": "correction", "void": "void result"}
     changes = ", ".join(counted(kinds[kind], noun) for kind, noun in nouns.items() if kinds[kind])
-    options = f"The {result.rule} rule, delta = {result.delta:g} and epsilon = {result.epsilon:g}"
+    options = f"The {result.rule} rule, {_targets(result)}delta = {result.delta:g} and epsilon = {result.epsilon:g}"
     listed = [
         (_sentence(_noise(result, seen=False)), _noise_checked(result)),
         ("Every arm was chosen before its reward was seen.", f"{chosen}."),
@@ -73,6 +73,16 @@ def assumptions(result: "Result") -> list[Assumption]:
         watched = f"Contradicted. {result.misfit}" if result.model_check == "contradicted" else "Not contradicted."
         listed.insert(0, (_sentence(mean.rstrip(",")), model_checked(result) or watched))
     return [Assumption(*one) for one in listed]
+
+
+def _targets(result: "Result") -> str:
+    """Name the threshold, or control and margin; "" without."""
+    target = result.specification
+    if target is None:
+        return ""
+    named = f"threshold = {target.value:g}" if target.control is None else "the control"
+    margin = f", margin = {-target.value:g}" if target.control is not None and target.value else ""
+    return f"{named}{margin}, calls = {target.calls}, "
 
 
 def _n_unsolicited(result: "Result") -> int:

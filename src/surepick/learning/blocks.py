@@ -328,8 +328,10 @@ LONGEST = 1_000_000
 """Most asks of a block whose arms are all drawn when it opens."""
 
 
-def shuffled(arms: Sequence[int], seed: int, first: int, n_parts: int = 1) -> list[int]:
+def shuffled(arms: Sequence[int], seed: int, first: int, n_parts: int = 1, *, in_pairs: bool = False) -> list[int]:
     """Return the arms of a block in random order; those of each of `n_parts` repetitions by themselves.
+
+    `in_pairs` keeps the two arms of a pair together, in random order: a group measures whole pairs.
 
     The order depends on the seed and on the number of the block's first ask, both of which are in the log. It sorts raw
     random numbers, of which numpy never changes the stream, unlike that of its permutations.
@@ -337,6 +339,12 @@ def shuffled(arms: Sequence[int], seed: int, first: int, n_parts: int = 1) -> li
     if not arms:
         return []
     keys = np.random.PCG64([seed, first]).random_raw(len(arms)).reshape(n_parts, -1)
+    if in_pairs:
+        drawn = keys.ravel().tolist()
+        pairs = [
+            sorted(range(start, min(start + 2, len(arms))), key=drawn.__getitem__) for start in range(0, len(arms), 2)
+        ]
+        return [arms[place] for pair in sorted(pairs, key=lambda pair: drawn[pair[0]]) for place in pair]
     order = np.argsort(keys, axis=1, kind="stable") + np.arange(0, len(arms), keys.shape[1])[:, None]
     return [arms[place] for place in order.ravel().tolist()]
 
@@ -445,7 +453,7 @@ class Plans:
             arms = [self.sampler.next() for _ in range(length)]
         n_parts = self.sampler.n_parts if isinstance(self.sampler, SubBlocks) else 1
         if self._is_shuffled(context):
-            arms = shuffled(arms, self._seed, first, n_parts)
+            arms = shuffled(arms, self._seed, first, n_parts, in_pairs=self._has_offsets)
         self.proposed = Plan(first, length, tuple(arms), n_parts, is_last)
         return self.proposed
 
@@ -472,7 +480,7 @@ class Plans:
             assert followed.context is not None
             length, own = self._look(followed.context), [self.sampler.next() for _ in plan.arms]
             if self._is_shuffled(followed.context):
-                own = shuffled(own, self._seed, plan.first, plan.n_parts)
+                own = shuffled(own, self._seed, plan.first, plan.n_parts, in_pairs=self._has_offsets)
             # A budget cuts blocks short, or lengthens the last. Groups lengthen any.
             has_own_length = self._budget is None and not self._has_offsets
             self.differs = tuple(own) != plan.arms or (has_own_length and length != plan.length)

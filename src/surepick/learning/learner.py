@@ -23,6 +23,7 @@ from surepick.algorithms import as_algorithm, check_options
 from surepick.algorithms.options import unsupported
 from surepick.arms.views import Task, arms_given, costs_given, views
 from surepick.core.checks import check_count, written
+from surepick.core.design.targets import Target
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import one_blas_thread
 from surepick.errors import InvalidInput
@@ -101,8 +102,21 @@ class Learner:
             groups=spec.groups,
             drift=spec.drift,
             edition=spec.edition,
+            target=self._target(),
         )
         self._begin()
+
+    def _target(self) -> Target | None:
+        """Return what candidates are held against; a control without a name may be a row number as text."""
+        spec, control = self.spec, self.spec.control
+        if control is None:
+            return None if spec.threshold is None else Target(spec.threshold, None, spec.calls)
+        if isinstance(control, str) and self.candidates.names is None and control.isdecimal():
+            control = int(control)
+        try:
+            return Target(0.0 - spec.margin, int(self.candidates.number_of(control)), spec.calls)
+        except InvalidInput as error:
+            raise InvalidInput(str(error).replace("`arm`", "`control`")) from None
 
     @property
     def has_sets(self) -> bool:

@@ -30,7 +30,7 @@ from surepick.learning.outlook import (
     successes_of,
     vector_outlook,
 )
-from surepick.learning.snapshot import Arm, Decision, NearTie, Snapshot
+from surepick.learning.snapshot import Arm, Call, Decision, NearTie, Snapshot
 from surepick.stopping.base import Verdict
 from surepick.types import Array, BoolArray, Guarantee, IntArray
 
@@ -104,7 +104,7 @@ class Reader:
         """The verdict of the rule, and whether the results contradict its assumptions."""
         verdict, (leaders, rival) = self.verdict, self.rivalry
         return Decision(
-            best=(leaders if self._learner.m > 1 else leaders[0]) if leaders else None,
+            best=self._answer(leaders) if leaders else None,
             stopped=verdict.stopped,
             evidence=verdict.statistic if verdict.leader is not None else 0.0,
             target=verdict.threshold,
@@ -115,6 +115,25 @@ class Reader:
             rival=rival,
             exact=not verdict.is_bound,
         )
+
+    def _answer(self, leaders: list[Arm]) -> Arm:
+        """Return the leader, the list of the m leaders, or beside a target the list of the arms called met."""
+        if self._learner.task.target is not None:
+            return list(self.verdict.met)
+        return leaders if self._learner.m > 1 else leaders[0]
+
+    @cached_property
+    def calls(self) -> dict[Any, Call] | None:
+        """See `Result.calls`."""
+        target = self._learner.task.target
+        if target is None:
+            return None
+        calls: dict[Any, Call] = dict.fromkeys(range(as_rows(self._learner.candidates).n_arms), "open")
+        calls.update(dict.fromkeys(self.verdict.met, "met"))
+        calls.update(dict.fromkeys(self.verdict.failed, "failed"))
+        if target.control is not None:
+            del calls[target.control]
+        return calls
 
     def _guarantee(self) -> Guarantee:
         rule = self._learner.rule
@@ -151,7 +170,7 @@ class Reader:
         rows = as_rows(self._learner.candidates)
         if not self.leaders or self.is_doubtful:
             return np.arange(rows.n_arms)
-        if self.verdict.stopped:
+        if self.verdict.stopped and self.calls is None:
             return np.sort(np.concatenate([rows.copies(leader) for leader in self.leaders]))
         left = self._known.state.survivors(self.leaders[0])
         return np.arange(rows.n_arms) if left is None else np.flatnonzero(left)
@@ -223,7 +242,8 @@ class Reader:
         A claim that is withdrawn rests on a model that is wrong, and so would the outlook.
         """
         learner, fit, view = self._learner, self._fit, self._learner.candidates
-        if fit is None or self.decision.stopped or self.decision.guarantee == "withdrawn" or learner.misfit > 0.0:
+        is_over = self.decision.stopped or self.decision.guarantee == "withdrawn"
+        if fit is None or is_over or learner.misfit > 0.0 or self.calls is not None:
             return None
         if not isinstance(view, WhitenedArms):
             return partial(vector_outlook, fit, view, self.leaders[0], epsilon=learner.epsilon)
@@ -348,8 +368,10 @@ class Reader:
 
     @cached_property
     def lead(self) -> float:
-        """Estimated lead of the answer over the next candidate, at least epsilon."""
+        """Estimated lead of the answer over the next candidate, or least distance from a target; at least epsilon."""
         rows, theta = as_rows(self._learner.candidates), self._known.estimate.theta
+        if (target := self._learner.task.target) is not None:
+            return max(target.least_distance(rows, theta), self._learner.epsilon)
         found = rows.rivals(self.leaders[-1], theta, [], np.copy, 1, self._outside())
         return max(float(found.score[0]), self._learner.epsilon)
 
@@ -360,6 +382,8 @@ class Reader:
 
     @one_blas_thread
     def _epsilon_bound(self) -> float:
+        if self.calls is not None:
+            return math.inf  # calls are right or wrong, and no arm is said to be the best
         estimate, candidates = self.estimate, self._learner.candidates
         noise_std, delta = noise_to_assume(estimate, self.noise_std, self._learner.delta)
         if not (estimate.has_theta and math.isfinite(noise_std)):
@@ -465,6 +489,7 @@ class Reader:
             noise_doubt=self.noise_doubt,
             n_residuals=known.model.n_residuals,
             groups=known.groups(t_factor),
+            calls=self.calls,
             arm_set="" if learner.candidates.is_enumerable else learner.candidates.description,
             exact=decision.exact,
         )
@@ -509,6 +534,7 @@ def given_of(learner: "Learner") -> dict[str, Any]:
         "goal": learner.spec.goal,
         "algorithm": learner.algorithm,
         "seed": learner.seed,
+        "specification": learner.task.target,
     }
 
 
@@ -522,7 +548,7 @@ def beside_rival(known: Snapshot, rows: Estimates) -> dict[str, Any]:
     Before the verdict the rival is a survivor, after the verdict any other candidate.
     """
     survivors, ahead = known.survivors, list(known.leaders[:-1])
-    is_shown = known.best is not None and known.guarantee != "withdrawn" and rows.listed is None
+    is_shown = known.best is not None and known.guarantee != "withdrawn" and rows.listed is None and known.calls is None
     if not is_shown or survivors is None or rows.margin is None:
         return {}
     lead, margin = rows.estimate[known.leader] - rows.estimate, rows.margin

@@ -40,6 +40,7 @@ EDITION = 2
 
 Edition 2 asks for the arms of a block in random order, by the seed and the number of its first ask
 (`learning.blocks.shuffled`)."""
+CallsName = Literal["all", "fdr"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -56,6 +57,10 @@ class TaskOptions(TypedDict, total=False):
     misfit: float
     drift: float
     m: int
+    threshold: float | None
+    control: str | int | None
+    margin: float
+    calls: "CallsName"
     costs: "ArrayLike | None"
     budget: float | None
     batch: int | None
@@ -123,6 +128,16 @@ def _count_or_none(name: str, value: Any) -> int | None:
     return None if value is None else int(_check("check_count", name, least=1)(value))
 
 
+def _optional_number(value: Any) -> float | None:
+    return None if value is None else float(_check("check_number", "threshold", needed="a number")(value))
+
+
+def _control(value: Any) -> str | int | None:
+    if isinstance(value, bool) or not (value is None or isinstance(value, str) or hasattr(value, "__index__")):
+        raise InvalidInput(f"`control` must be the name or the row number of an arm, got {reprlib.repr(value)}.")
+    return value if value is None or isinstance(value, str) else int(value)
+
+
 @final
 @dataclass(frozen=True, kw_only=True)
 class Spec:
@@ -158,6 +173,15 @@ class Spec:
             model="unstructured"); the result has no intervals. A drift of 0.3 noise_std costs 4.5 % more pulls.
         m: how many of the best to find; above 1 `result.best` is their list, the best first. For the default algorithm
             and static ones, with betting (without `epsilon`) or evidence.
+        threshold: a value that arms should reach, such as 70: every arm is called met (its mean is above) or failed (it
+            is below), and `result.best` is the list of those that meet it, the best estimate first. With an `epsilon`
+            calls may be off by that much. For the default algorithm and its own rule.
+        control: name or row number of an arm that the others are compared with, instead of a value: an arm is met if it
+            is better than the control, failed if it is worse.
+        margin: beside `control`, how much worse than the control an arm may be and still be met (non-inferiority).
+        calls: what `delta` is about beside `threshold` or `control`. "all": the probability that any call is wrong.
+            "fdr": the expected share of wrong calls, among the met and among the failed (false discovery rate); needs
+            fewer pulls.
         costs: what a pull of each arm costs, in the order of the arms, if that differs: plans are then for the least
             total cost, and `result.cost` says it.
         budget: what may be spent, in pulls or in the unit of `costs`, history apart. The last block is planned to end
@@ -259,6 +283,39 @@ class Spec:
         in_plan=True,
         limits={"ge": 1},
     )
+    threshold: float | None = _declared(
+        None,
+        "Call every arm met or failed against this value, instead of looking for the best.",
+        _optional_number,
+        in_identity="if set",
+        in_log="if set",
+        flag_type=float,
+    )
+    control: str | int | None = _declared(
+        None,
+        "Call every arm met or failed against this arm: a name or a row number.",
+        _control,
+        in_identity="if set",
+        in_log="if set",
+        flag_type=str,
+        file_type=str | int,
+    )
+    margin: float = _declared(
+        0.0,
+        "Beside --control: how much worse an arm may be and still be met (default 0).",
+        _check("check_number", "margin", needed="a number of at least 0", allowed=lambda x: x >= 0.0),
+        in_identity="if set",
+        in_log="if set",
+        limits={"ge": 0},
+    )
+    calls: CallsName = _declared(
+        "all",
+        "Beside --threshold or --control: delta bounds the risk of any wrong call (all, the default), or the expected "
+        "share of wrong calls (fdr).",
+        partial(_one_of, "calls", get_args(CallsName)),
+        in_identity="if set",
+        in_log="if set",
+    )
     costs: "ArrayLike | None" = _declared(
         None, "Column of the arms' file that says what a pull of each costs.", in_plan=True, flag_type=str
     )
@@ -345,6 +402,8 @@ class Spec:
             )
         if model.ignores_features and spec.costs is not None:
             raise InvalidInput(f'`costs` are not supported with noise="{model.name}", by which all arms take turns.')
+        if why := next(spec._odd_targets(), None):
+            raise InvalidInput(why)
         return replace(spec, model="unstructured") if model.ignores_features else spec
 
     def _odd_rounds(self) -> Iterator[str]:
@@ -359,6 +418,8 @@ class Spec:
             yield f"`schedule` must be left out beside `batch`, got {self.own['schedule']!r}; batches are the schedule."
         if self.goal == "fixed-budget" and self.most_pulls is None:
             yield 'goal="fixed-budget" needs `budget`, or `batch` and `rounds`, got none; give one.'
+        if self.goal == "fixed-budget" and (self.threshold is not None or self.control is not None):
+            yield 'goal="fixed-budget" finds the best arm, got `threshold` or `control` too; leave one of them out.'
         if self.goal == "fixed-budget" and self.m > 1:
             yield f'goal="fixed-budget" finds the best arm alone, got m = {self.m}; leave one of them out.'
 
@@ -366,6 +427,24 @@ class Spec:
     def most_pulls(self) -> float | None:
         """The budget: as given, or that of all rounds in pulls; None: no limit."""
         return self.budget if self.batch is None or self.rounds is None else float(self.batch * self.rounds)
+
+    def _odd_targets(self) -> Iterator[str]:
+        """Yield why `threshold`, `control`, `margin` and `calls` do not go together."""
+        if self.threshold is not None and self.control is not None:
+            yield f"one of `threshold` and `control` is needed, got {self.threshold:g} and {self.control!r}; drop one."
+        if self.margin and self.control is None:
+            yield f"`margin` is how far an arm may be below a `control`, got {self.margin:g} without one; leave it out."
+        if self.calls != "all" and self.threshold is None and self.control is None:
+            yield f'calls="{self.calls}" goes with `threshold` or `control`, got neither; give one of them.'
+        if self.earlier == "evidence" and (self.threshold is not None or self.control is not None):
+            named = "threshold" if self.control is None else "control"
+            yield f'earlier="evidence" has no proof beside `{named}`; leave it out: earlier results then guide plans.'
+        bounds = self.noise_model.reward_range
+        if self.threshold is not None and bounds is not None and not bounds[0] < self.threshold < bounds[1]:
+            yield (
+                f"`threshold` must be between the bounds of the rewards, {bounds[0]:g} and {bounds[1]:g}, got "
+                f"{self.threshold:g}; means are never outside."
+            )
 
     @cached_property
     def noise_model(self) -> "NoiseModel":

@@ -396,6 +396,11 @@ def plan(
         >>> planned.is_possible, planned.lower_bound < planned.low < planned.pulls < planned.high
         (True, True)
     """
+    if odd := [name for name in ("threshold", "control") if options.get(name) is not None]:
+        raise InvalidInput(
+            f"`{odd[0]}` has no plan yet, which is about the best arm; `lower_bound(arms, theta, {odd[0]}=...)` says "
+            "how many pulls are needed at least; two to four times that is usual."
+        )
     check_options(options, None, plan)
     given = {"theta": theta, "scenarios": scenarios, "pilot": pilot, "gap": gap}
     named = [name for name, value in given.items() if value is not None]

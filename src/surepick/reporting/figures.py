@@ -19,7 +19,12 @@ WIDTH = 5.8
 """Width in inches; a figure must stay readable on a phone, at half its size."""
 PNG_DPI = 150
 BLUE, ORANGE = COLORS[:2]
-KINDS = {"leader": (ORANGE, "D"), "not excluded": (BLUE, "o"), "excluded": (GREY, "o"), "arm": (BLUE, "o")}
+KINDS = {
+    **dict.fromkeys(("leader", "met"), (ORANGE, "D")),
+    **dict.fromkeys(("not excluded", "open", "arm"), (BLUE, "o")),
+    **dict.fromkeys(("excluded", "failed"), (GREY, "o")),
+    "control": (BLUE, "s"),
+}
 """Colour and marker of each kind of arm."""
 
 

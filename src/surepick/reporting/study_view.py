@@ -15,6 +15,7 @@ import numpy as np
 from surepick._texts import about, between, counted, fixed, joined, percent, roughly
 from surepick.errors import SurepickError
 from surepick.learning.assumptions import assumptions
+from surepick.learning.calls import tally
 from surepick.learning.explain import unmeasured, verdict
 from surepick.learning.groups import label_text
 from surepick.learning.progress import WIDE, confidence, facts, sentences
@@ -277,8 +278,8 @@ def line_of(study: "Study") -> StudyLine:
     return StudyLine(
         study.name,
         badge,
-        leader=joined(names if isinstance(names, list) else [str(names)]),
-        proved=confidence(learner),
+        leader=joined(names if isinstance(names, list) else [str(names)]) if learner.calls is None else "",
+        proved=confidence(learner) if learner.calls is None else tally(learner, now.label),
         estimate=about(outlook.probability) if outlook is not None and is_likely else "",
         n_pulls=now.status.n_pulls,
         last=told,

@@ -25,6 +25,7 @@ from surepick.learning.learner import Learner
 from surepick.learning.spec import DEFAULTS, OPTIONS
 from surepick.stopping.base import Start
 from surepick.stopping.betting import BettingState
+from surepick.stopping.targets import TargetsState
 from surepick.types import ArmKey, MeasurementId, ResultNumber
 
 if TYPE_CHECKING:
@@ -257,13 +258,13 @@ class Era(NamedTuple):
         if self.catalog.candidates is None and self.catalog.is_enumerable:
             keys, were = self.catalog.keys, {key: row for row, key in enumerate(self.kept.catalog.keys)}
             rows = np.array([were.get(key, -1) for key in keys])
-        return _bets(self.kept.learner), rows
+        return self.kept.learner.state.at_the_end(), rows
 
     @property
     def n_evidence(self) -> int:
         """Results that are evidence, those of earlier eras that are kept among them."""
         books, state = self.learner.state, self.learner.state.settled.state
-        if not isinstance(state, BettingState):
+        if not isinstance(state, BettingState | TargetsState):
             return len(books.values) - books.values.count(None)
         blocks = (block for told in books.results for block in told.closes if not block.is_cut)
         pulls = [n for block in blocks if (n := len(block.pulls(books.values)[0]))]

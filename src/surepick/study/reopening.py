@@ -131,6 +131,10 @@ def _other_claims(state: "State", era: Era, changes: Mapping[str, Any]) -> Itera
     before, now, changed = state.options, era.options, changed_names(state.options, era.options)
     if not era.learner.rule.begins_eras or era.learner.rule != state.learner.rule:
         yield "another stopping rule has evidence of another kind"
+    if era.learner.task.target is not None:
+        if changes["joined"] or changes["retired"] or {*changed} - {"budget", "costs", "seed"}:
+            yield "the calls so far are of these arms, against this target, at this risk"
+        return
     if "m" in changed:
         yield f"the evidence is about {_sought(before['m'])}, and {_sought(now['m'])} is another claim"
     if era.learner.has_sets != state.learner.has_sets:
