@@ -174,7 +174,6 @@ def lower_bound(  # noqa: PLR0913 - every argument is an option of its own
     `margin`: see `characteristic_time`; with the last three delta is the risk of any wrong call.
     """
     delta, arms = check_delta(delta), as_arms(arms)
-    sought: dict[str, Any] = {"m": m, "threshold": threshold, "control": control, "margin": margin}
     units = _units(arms.n_arms, noise_std, costs)
     goal: dict[str, Any] = {"m": m, "threshold": threshold, "control": control, "margin": margin}
     if isinstance(units, float):
