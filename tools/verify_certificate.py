@@ -190,7 +190,7 @@ class Pulls(NamedTuple):
     Z: Array | None
 
     def projected(self, *, keeps_level: bool) -> tuple[Array, Array, int]:
-        """Return rows and results without the offsets of groups, and the rank of Z (Theorem 36)."""
+        """Return rows and results without the offsets of groups, and the rank of Z (Theorem 41)."""
         X, r, Z = self
         if Z is None or not len(r):
             return X, r, 0
@@ -234,7 +234,7 @@ class Bets:
 
     def __init__(self, X: Array, level: Array, options: Event, same: npt.NDArray[np.int64], gone: set[int]) -> None:
         self.X, self.level, self.noise_std, self.same = X, level, options["noise_std"], same
-        if options.get("drift"):  # Theorem 37
+        if options.get("drift"):  # Theorem 27
             self.noise_std = math.sqrt(options["noise_std"] ** 2 + options["drift"] ** 2 / 2)
         self.price = -math.log(options["delta"])
         self.L = np.array([math.inf if arm in gone else 0.0 for arm in range(len(X))])
@@ -300,7 +300,7 @@ class Bets:
         gammas = math.lgamma(c) - math.lgamma(a) + a * math.log(a) + c
         return float(gammas + c * math.log(w / c) - a * w - price)
 
-    # Theorem 3; for unknown noise Theorem 23; where groups have offsets Theorem 36
+    # Theorem 3; for unknown noise Theorem 23; where groups have offsets Theorem 41
 
     def settle(self, before: Pulls, block: Pulls) -> int | None:
         """Settle the bets on a block, which the past fixed; return the leader by the past, None without bets."""
@@ -415,7 +415,7 @@ class Bets:
 
 
 class Calls(Bets):
-    """Two accounts for each arm, on "met" and on "failed", and the calls they make (Theorem 40, Theorem 43).
+    """Two accounts for each arm, on "met" and on "failed", and the calls they make (Theorem 31, Theorem 32).
 
     Args:
         bets: arguments of `Bets`.
@@ -807,7 +807,7 @@ class Study:
             self._n_settled += 1 if is_first else 2
 
     def _past(self, groups: Sequence[Results]) -> Pulls:
-        """Return the results before a block; where readings drift, at the level of the first block (Theorem 37)."""
+        """Return the results before a block; where readings drift, at the level of the first block (Theorem 27)."""
         past = self._pulls(groups)
         if not self.options.get("drift") or not len(past.r):
             return past

@@ -1,4 +1,4 @@
-"""Blocks in random order: readings that drift (Theorem 37), and noise of which nothing is known (Theorem 38)."""
+"""Blocks in random order: readings that drift (Theorem 27), and noise of which nothing is known (Theorem 28)."""
 
 import math
 from collections.abc import Callable

@@ -396,7 +396,7 @@ class Task:
         return self.candidates
 
     def priced(self, arms: ArmSet) -> ArmSet:
-        """Return the arms as designs see them: rows per unit of cost (docs/guarantee.md, Theorem 28)."""
+        """Return the arms as designs see them: rows per unit of cost (docs/guarantee.md, Theorem 33)."""
         return arms if self.costs is None else divided(arms, np.sqrt(self.costs))
 
     @cached_property

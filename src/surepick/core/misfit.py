@@ -13,7 +13,7 @@ make the block's misfits N(M, C); then u/sigma is expected to be N(mu, S), mu = 
 
 R the block's pure error with nu degrees of freedom, chi_p the density of the length of p standard normals. Given the
 past E has mean at most 1 under the model, so the product over blocks ever reaches 1/alpha with probability at most
-alpha (docs/guarantee.md, Theorem 30). Known sigma: for sub-Gaussian noise; unknown sigma: for Gaussian noise.
+alpha (docs/guarantee.md, Theorem 36). Known sigma: for sub-Gaussian noise; unknown sigma: for Gaussian noise.
 
 Laws of the misfits, whose products are averaged: delta_a = e_a with independent e_a ~ N(0, tau^2), some sizes of tau;
 and, where no combination of features is constant, delta_a = c with c ~ N(0, 1/4), a constant that was left out.

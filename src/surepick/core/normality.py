@@ -35,7 +35,7 @@ over blocks ever reaches 1/LEVEL_RISK with probability at most LEVEL_RISK, by Vi
 
 Together less than one false alarm in a hundred runs if noise is normal with one level. Readings that repeat each other
 are found in `core.noise`.
-docs/guarantee.md, Theorem 34. Results of no block, and residuals beyond the first `MOST`, are not looked at.
+docs/guarantee.md, Theorem 40. Results of no block, and residuals beyond the first `MOST`, are not looked at.
 
 Reference: Theil (1965), "The analysis of disturbances in regression analysis".
 """

@@ -261,7 +261,7 @@ class Drifting(SubGaussian):
     """Noise as in `SubGaussian`, of readings that also drift: within a block by at most `drift`, in any way.
 
     A block is asked in random order, so that a drift inside it acts like noise of variance drift^2/2, and bets have
-    weights that sum to 0, so that what all readings of a block share cancels (docs/guarantee.md, Theorem 37).
+    weights that sum to 0, so that what all readings of a block share cancels (docs/guarantee.md, Theorem 27).
     """
 
     name = "drift"

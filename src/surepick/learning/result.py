@@ -206,7 +206,7 @@ class Result(Snapshot):
         """The largest distance of means from their linear fit at which the answer stands, all the same with 1 - delta.
 
         "If no mean is off its linear fit by more than this, the answer is the best arm" is wrong with probability at
-        most delta, although the margin comes from the same results (docs/guarantee.md, Theorem 31). inf where the pulls
+        most delta, although the margin comes from the same results (docs/guarantee.md, Theorem 37). inf where the pulls
         compared the arms themselves and needed no model. None: no answer; a rule other than betting; slack;
         candidates apart from the arms; `model="unstructured"`; an answer that needed results told before the first
         ask; or a table of arms by bets that would fill more than 160 MB.

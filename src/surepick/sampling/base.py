@@ -192,7 +192,7 @@ class SubBlocks(Sampler):
 class Rounds(Sampler):
     """A sampler whose blocks are rounds: every arm that may still be the answer, once.
 
-    The learner asks for the arms of a round in random order (docs/guarantee.md, Theorem 38).
+    The learner asks for the arms of a round in random order (docs/guarantee.md, Theorem 28).
 
     Args:
         n_arms: number of arms, which are the candidates too.

@@ -6,7 +6,7 @@ with variance 2 sigma^2 for two pulls. So a pull of the pair has the information
 A group that is filled with whole pairs measures everything that its pairs measure, whatever its size, and a little
 more: the differences between pairs. Designs on pairs are therefore designs for groups of unknown, even sizes. With T*
 for the rows d in the place of the arms, T*_2, groups of any even size need at most T*_2 (docs/guarantee.md, Theorem
-41).
+42).
 """
 
 import math

@@ -206,7 +206,7 @@ class Replay:
 
     Bets are placed as the betting rule placed them, for every eta, so L_b(eta) falls as eta grows. Bets against
     rejected arms go on as if their wealth were 1 again, because a larger eta needs more. The verdict stands at eta if
-    L_b(eta) has ever reached the price, for every rival b of the answer: docs/guarantee.md, Theorem 31.
+    L_b(eta) has ever reached the price, for every rival b of the answer: docs/guarantee.md, Theorem 37.
 
     Args:
         wealth: fresh accounts, which settle the blocks.

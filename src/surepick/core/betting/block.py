@@ -15,11 +15,11 @@ of z; the choice depends on arms and on the past, never on the block's rewards, 
 for every arm a, mu_a its mean; n_a its pulls in the block; y = x_l - x_b the leader against a rival; C_a the weight of
 arm a in z = sum of C_a mean_a: linear in y with sum C_a x_a = y, for least squares C_a = n_a y'A^+ x_a. If arm l is not
 better than b, E z <= eta |C - e_l + e_b|_1: bets with z minus this bias in the place of z stay valid
-(docs/guarantee.md, Theorem 31). Where l and b themselves are pulled and nothing else, C = e_l - e_b: no bias at all.
+(docs/guarantee.md, Theorem 37). Where l and b themselves are pulled and nothing else, C = e_l - e_b: no bias at all.
 
 **Groups**: days or benches that read high or low as a whole. With Q the projection off their offsets (`core.groups`),
 rows Q X and rewards Q r in the place of X and r give At = X'Q X for A. The weights c of z then sum to 0 in every group,
-so that z does not depend on any offset (docs/guarantee.md, Theorem 36). Nothing else changes but nu, which is less by
+so that z does not depend on any offset (docs/guarantee.md, Theorem 41). Nothing else changes but nu, which is less by
 the number of offsets.
 """
 

@@ -14,7 +14,7 @@ Why it is valid: no factor is negative. Let mu_i = x_i'theta. Given what comes b
 (1 + lam c_i (mu_i - a_i)) e^(lam c_i a_i) <= e^(lam c_i mu_i), because 1 + u <= e^u. From the last result to the first
 the product has mean at most e^(lam (theta'y + epsilon)), so at most 1 if theta'y <= -epsilon: the unknown means cancel
 since sum c_i x_i = y. No variance, independence or common law is assumed; a reward outside the bounds voids the proof.
-docs/guarantee.md has the proof in full (Theorem 29).
+docs/guarantee.md has the proof in full (Theorem 34).
 
 Why it pays: log E is about lam z - lam^2/2 sum c_i^2 (r_i - a_i)^2. Where clicks are rare, the sum is far below the
 (hi - lo)^2/4 per result that sub-Gaussian noise has to allow for.

@@ -24,7 +24,7 @@ grows as M/n. Wealth is the mean over 16 products, whose stakes are shares of `L
 without it: the pair has no bet on such an item, and S counts the score as 0 for the leader and as 1 for its rival.
 S is then too small, m too large, and the mean of a factor still at most 1.
 
-docs/guarantee.md has the proof in full (Theorem 39).
+docs/guarantee.md has the proof in full (Theorem 35).
 """
 
 import math

@@ -12,7 +12,7 @@ D by the points of `core.betting.bets` around the believed size S/(n sqrt(u)), a
 
 Why it is valid: tanh(x) is odd in z and does not decrease. If l is not better than b, z is at most a number w or, as
 likely, -w: which of the two arms came at which of their two moments is a fair coin, whatever happened at these moments.
-So the mean of tanh(x) is at most 0. docs/guarantee.md has the proof (Theorem 38). The return is between 0.23 and 1.77
+So the mean of tanh(x) is at most 0. docs/guarantee.md has the proof (Theorem 28). The return is between 0.23 and 1.77
 for any z: a wild result costs little.
 """
 

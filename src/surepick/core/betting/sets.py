@@ -15,7 +15,7 @@ The rule starts with one account, which holds all sets. When a block is settled,
 
 An account with L >= price is closed. The rule stops when J's own account is the only one left, or none is.
 
-Why it is valid: docs/guarantee.md, Theorem 35. "S is the set of the m best" is true of one S, so there is no union. A
+Why it is valid: docs/guarantee.md, Theorem 30. "S is the set of the m best" is true of one S, so there is no union. A
 pair of the account that holds it has u outside S and s in S, hence theta'(x_u - x_s) <= 0 and a return of mean at most
 1. Where more accounts are open than `most_accounts` allows, those with the same hardest pair are merged: the new one
 holds the sets of all, and has the smallest L.

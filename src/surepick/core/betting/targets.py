@@ -16,7 +16,7 @@ Why it is valid: a call of a row is off by more than eps if it is "met" and thet
 theta'y_a >= tau + eps: at most one of the two. The account that would make it is a product of returns of mean at most
 1, so a supermartingale from 1. All: Ville's inequality, and K such accounts. FDR: a call in a list of k has wealth of
 at least K/(delta k), so its share 1/k of the list is at most delta/K times its wealth; the sum over K accounts of mean
-at most 1 has a mean of at most delta. docs/guarantee.md has the proofs (Theorem 40; false discoveries Theorem 43).
+at most 1 has a mean of at most delta. docs/guarantee.md has the proofs (Theorem 31; false discoveries Theorem 32).
 
 The requirements of `core.betting.wealth` on callers hold here too.
 

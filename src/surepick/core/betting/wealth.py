@@ -28,7 +28,7 @@ low[j] the smallest V[u, j] of the members u that leave,
     a member that stays goes on with min(V[u, j], low[j]), and a new one begins with low[j];
     a candidate that joins keeps its smallest account until it leaves, and all accounts against it go on from there.
 
-Why it is valid: docs/guarantee.md, Theorem 27. `core.betting.sets` needs fewer pulls, and memory for its accounts.
+Why it is valid: docs/guarantee.md, Theorem 29. `core.betting.sets` needs fewer pulls, and memory for its accounts.
 
 The proofs require of a caller:
  * the arms of a block are fixed before its first result;
