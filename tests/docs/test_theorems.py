@@ -76,7 +76,7 @@ def test_mentions_are_found_in_all_their_forms() -> None:
         "Theorem 3 (or 19, 20) and Theorems 6\nand 15, by Smith (2011), Theorem 99\n# Theorem\n# 7; Theorem 21 or 26."
     )
     assert mentioned(text) == {3, 19, 20, 6, 15, 7, 21, 26}
-    assert strayed("[Theorem 2](guarantee.md#theorem-2) [Theorem 2](guarantee.md#theorem-2) [Theorem 3](#theorem-2)") == [
+    assert strayed("[Theorem 2](guarantee.md#theorem-2) [Theorem 2](guarantee.md) [Theorem 3](#theorem-2)") == [
         "Theorem 2",
         "Theorem 3",
     ]

@@ -319,7 +319,7 @@ class TestLearnt:
     @pytest.mark.parametrize(
         ("options", "match"),
         [
-            ({"noise": "loud"}, '"same", "per-arm" or "symmetric"'),
+            ({"noise": "loud"}, '"same", "per-arm", "symmetric" or "any"'),
             ({"noise_std": 1.0}, "leave out `noise_std`"),
             ({"rewards": "binary"}, "levels that are learnt"),
             ({"stopping": "evidence"}, "has no proof for stopping='evidence'"),

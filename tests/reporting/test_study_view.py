@@ -126,7 +126,7 @@ def test_a_wide_forecast_says_at_least_how_many() -> None:
 
 def test_proofs_and_estimates_are_two_places() -> None:
     """No estimate among the proofs, and the other way round."""
-    view = view_of(measured(40, noise=2.0))
+    view = view_of(measured(44, noise=2.0))
     assert "needed 95 %" in view.proved["proved"]
     assert "no guarantee" in view.estimates["estimate"]
     assert not set(view.proved) & set(view.estimates)

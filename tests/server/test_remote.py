@@ -37,6 +37,7 @@ def happened(study: Study) -> list[dict[str, Any]]:
 # ---- as in Python
 
 
+@pytest.mark.filterwarnings("ignore::surepick.EntryWarning")  # one noise for all arms makes values odd
 def test_a_study_on_a_server_is_the_study_elsewhere(server: RunningServer) -> None:
     """The same calls make the same events, for every kind of study, and the same status."""
     rng = np.random.default_rng(0)

@@ -416,7 +416,7 @@ class Spied(Rule):
     def __init__(self, inner: Rule, problem: Problem, errors: list[float]) -> None:
         self.inner, self.problem, self.errors = inner, problem, errors
         self.name, self.guarantee = inner.name, inner.guarantee
-        self.opens_ahead = inner.opens_ahead  # type: ignore[misc]
+        self.opens_ahead, self.needs_fixed_blocks = inner.opens_ahead, inner.needs_fixed_blocks  # type: ignore[misc]
 
     @property
     def is_fixed_design(self) -> bool:

@@ -239,7 +239,7 @@ def the_budget_ends(lab: Lab) -> None:
         f"Estimate, not a guarantee: {best} is best with about {percent} %, within ",
         "stopping now loses about ",
         f"in question: {names}.\n",
-        "Proved so far: 0 %; needed 95 %.\n",
+        " %; needed 95 %.\n",
         "With more measurements the leader is best with about ",
         "To be sure: ",
     ):

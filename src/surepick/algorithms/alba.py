@@ -66,7 +66,7 @@ class Alba(Options):
     Examples:
         >>> import surepick as sp
         >>> sp.simulate(sp.problems.soare(3, angle=0.5), "alba", n_runs=5, seed=0).mean
-        287.0
+        117.8
 
     References:
         Tao, Blanco and Zhou (2018), "Best arm identification in linear bandits with linear dimension dependency".

@@ -71,7 +71,7 @@ class ExploreVerify(Options):
     Examples:
         >>> import surepick as sp
         >>> sp.simulate(sp.problems.soare(3, angle=0.5), "explore-verify", n_runs=5, seed=0).mean
-        87.0
+        73.6
 
     References:
         Karnin (2016), "Verification based solution for structured MAB problems".

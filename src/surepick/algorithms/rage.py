@@ -52,7 +52,7 @@ class Rage(Options):
     Examples:
         >>> import surepick as sp
         >>> sp.simulate(sp.problems.soare(3, angle=0.5), "rage", n_runs=5, seed=0).mean
-        91.2
+        73.6
 
     References:
         Fiez, Jain, Jamieson and Ratliff (2019), "Sequential experimental design for transductive linear bandits".

@@ -53,7 +53,7 @@ class XYAdaptive(Options):
     Examples:
         >>> import surepick as sp
         >>> sp.simulate(sp.problems.soare(3, angle=0.5), "xy-adaptive", n_runs=5, seed=0).mean
-        130.2
+        79.4
 
     References:
         Soare, Lazaric and Munos (2014), "Best-arm identification in linear bandits".

@@ -340,7 +340,7 @@ class Settlement:
     @property
     def drifts(self) -> bool:
         """Whether readings seem to drift from block to block; works that out at every look."""
-        if self._noise.needs_bets or not isinstance(self._white, WhitenedArms):
+        if self._noise.needs_bets or self._has_offsets or not isinstance(self._white, WhitenedArms):
             return False
         blocks = (block for told in self._books.results[: self.n_settled] for block in told.closes)
         block_of = {int(number): block.number for block in blocks for number in block.results.values()}
