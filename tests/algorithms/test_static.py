@@ -56,7 +56,7 @@ def best_by_force(rows: Array, directions: Array, A: Array) -> Array:
 def test_arms_depend_neither_on_rewards_nor_on_batches(name: str, variant: str) -> None:
     """Other rewards, and asks in batches of any size, give the same sequence of arms."""
     problem = problems.sphere(3, 12, seed=3)
-    # A risk so small that no rewards end the run. Edition 2 shuffles blocks, and a batch may open one before an estimate.
+    # A risk so small that no rewards end the run. Edition 2 shuffles blocks, unless one opens before an estimate.
     learners = [learner_for(problem, name, variant=variant, delta=1e-300, seed=5, edition=1) for _ in range(3)]
     one_by_one = asked(learners[0], [1] * 240)
     assert asked(learners[1], [7, 100, 1, 1, 31, 100]) == one_by_one
