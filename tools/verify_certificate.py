@@ -49,6 +49,7 @@ COVERED = {
     "threshold": None,
     "control": None,
     "misfit": 0,
+    "drift": 0,
     "m": 1,
     "model": "linear",
     "noise": "same",

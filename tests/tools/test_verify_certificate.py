@@ -483,6 +483,7 @@ def run(*arguments: str, folder: Path) -> "subprocess.CompletedProcess[str]":
         {"epsilon": 0.1},
         {"m": 2},
         {"misfit": 0.01},
+        {"drift": 0.5},
         {"reward_range": [-50.0, 50.0], "noise_std": None},
         {"noise": "per-arm", "noise_std": None},
         {"noise": "symmetric", "noise_std": None},
@@ -494,6 +495,7 @@ def run(*arguments: str, folder: Path) -> "subprocess.CompletedProcess[str]":
 def test_says_what_it_does_not_cover(tmp_path: Path, options: dict[str, Any]) -> None:
     """Other rules, and what changes the bets, are refused and not passed over."""
     X, theta, rng = problem(1, n_arms=4, dim=2)
+    X[:, 0] = 1.0  # a drift needs a constant
     notebook = Notebook(X, measured(theta, rng), **({"noise_std": 1.0} | options))
     until_stopped(notebook, most=8)
     code, said = verified(tmp_path, notebook.certificate(), chained(notebook.events))
