@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from examples import alloys, clicks, field_trial, questionnaire
+from examples import alloys, benches, clicks, field_trial, questionnaire
 
 EXAMPLES = Path(clicks.__file__).parent
 
@@ -83,3 +83,15 @@ def test_alloys_are_called(tmp_path: Path) -> None:
                if call != "open")  # fmt: skip
     assert "Which alloys reach 70?" in (tmp_path / "alloys.html").read_text("utf-8")
     assert "of 39 arms are better than in use" in (tmp_path / "better.html").read_text("utf-8")
+
+
+def test_benches_that_read_high_are_named_and_allowed_for(tmp_path: Path) -> None:
+    """Labels that are watched name bench C and withdraw the answer; with offsets the best recipe is proved."""
+    watched, allowed = benches.main(tmp_path)
+    best = int(np.argmax(benches.YIELDS))
+    assert watched.guarantee == "withdrawn"
+    assert "measurements of bench C read about" in watched.explain()
+    assert (allowed.best, allowed.guarantee) == (best, "proved")
+    assert {label.label for label in allowed.groups} >= {(("bench", name),) for name in benches.BENCHES}
+    assert "bench C" in (tmp_path / "watch.html").read_text("utf-8")
+    assert "Eight recipes" in (tmp_path / "offset.html").read_text("utf-8")

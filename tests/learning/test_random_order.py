@@ -156,6 +156,20 @@ def test_readings_that_drift_lead_to_an_answer(shape: Shape) -> None:
     assert sp.Learner("lazy-track-and-stop", np.eye(4), noise_std=1.0, drift=3.0).spec.drift == 3.0
 
 
+def test_labels_that_follow_the_drift_withdraw_nothing() -> None:
+    """Where readings drift, the second half of a block reads high: no group is called high, and the table shows it."""
+    learner = sp.create_learner("lazy-track-and-stop", np.eye(4), noise_std=1.0, drift=3.0)
+    rng, n = np.random.default_rng(2), 0
+    means = np.array([0.25, 0.0, 0.0, 0.0])
+    while n < 1500 and not learner.stopped:
+        part = ("morning", "noon")[n // 8 % 2]
+        for ask in learner.next_asks(8, group=part):
+            learner.tell(ask.arm, float(means[ask.arm] + 3.0 * (part == "noon") + rng.normal()), ask=ask.number)
+            n += 1
+    assert learner.snapshot.model_check != "contradicted"
+    assert len(learner.snapshot.groups) == 2
+
+
 def test_a_drift_that_was_not_given_is_named() -> None:
     """The words say what to do, with known noise."""
     learner = run(slope, n=400, noise_std=1.0)

@@ -192,6 +192,10 @@ def test_static_allocations_call_too(algorithm: str) -> None:
         ({"threshold": 70, "earlier": "evidence"}, 'earlier="evidence" has no proof beside `threshold`'),
         ({"threshold": 70, "m": 2}, "`m` must be 1 beside `threshold`"),
         ({"threshold": 70, "misfit": 1.0}, "`misfit` must be 0 beside `threshold`"),
+        ({"threshold": 70, "noise": "any", "noise_std": None}, 'noise="any" has no proof beside `threshold`'),
+        ({"control": 3, "noise": "any", "noise_std": None}, 'noise="any" has no proof beside `control`'),
+        ({"threshold": 70, "groups": "offset"}, "measure a control in each group"),
+        ({"threshold": 70, "drift": 0.5, "noise_std": 1.0}, "`drift` must be 0 beside `threshold`"),
         ({"control": 3, "stopping": "evidence"}, "`control` has no proof for stopping='evidence'"),
         ({"threshold": 70, "stopping": "betting"}, "`threshold` has no proof for stopping='betting'"),
         ({"control": 3, "algorithm": "rage"}, "`control` cannot be given to rage"),
@@ -203,6 +207,26 @@ def test_refusals(options: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         _found(max_pulls=1, **{"epsilon": 0.0, **options})
     assert words in str(refused.value)
+
+
+@pytest.mark.parametrize("options", [{"groups": "offset"}, {"drift": 3.0, "noise_std": 1.0}])
+def test_a_control_takes_offsets_and_drift(options: dict[str, Any]) -> None:
+    """Days that read high, or readings that rise, change no call beside a control; the control is measured too."""
+    rng, learner = np.random.default_rng(6), Learner("lazy-track-and-stop", ALLOYS, control=3, epsilon=0.4, **options)
+    day = n = 0
+    while not learner.stopped and n < 3000:
+        day += 1
+        high = rng.normal(0.0, 20.0) if "groups" in options else 0.0
+        for ask in learner.next_asks(6, group=f"day {day}"):
+            drift = high if "groups" in options else 0.02 * n
+            learner.tell(ask.arm, float(MEANS[int(ask.arm)] + drift + rng.normal()), ask=ask.number)
+            n += 1
+    calls, apart = learner.snapshot.calls, MEANS - MEANS[3]
+    assert learner.stopped
+    assert calls is not None
+    assert {row: call for row, call in calls.items() if abs(apart[row]) > 0.4} == {
+        row: "met" if apart[row] > 0.0 else "failed" for row in range(12) if abs(apart[row]) > 0.4
+    }
 
 
 def test_sets_of_vectors_and_plans_are_refused() -> None:

@@ -494,6 +494,7 @@ def run(*arguments: str, folder: Path) -> "subprocess.CompletedProcess[str]":
 def test_says_what_it_does_not_cover(tmp_path: Path, options: dict[str, Any]) -> None:
     """Other rules, and what changes the bets, are refused and not passed over."""
     X, theta, rng = problem(1, n_arms=4, dim=2)
+    X[:, 0] = 1.0  # a drift needs a constant
     notebook = Notebook(X, measured(theta, rng), **({"noise_std": 1.0} | options))
     until_stopped(notebook, most=8)
     code, said = verified(tmp_path, notebook.certificate(), chained(notebook.events))

@@ -170,6 +170,7 @@ class LazyTrackAndStop(Options):
             least=least if pairs is None else math.ceil(least / 2),
             lazy=LAZY if self.schedule is None and task.batch is None and not (is_paper or by_sets) else 1.0,
             first=FIRST_BLOCK if by_sets else 2,
+            onto=None if pairs is None else pairs.onto,
         )
         return sampler if pairs is None else PairSampler(sampler, pairs), rule
 
@@ -239,6 +240,8 @@ class LazySampler:
     """Growth of the pulls up to which a design serves while leader and rivals stay."""
     first: int = 2
     """Pulls per feature before the first design."""
+    onto: Array | None = None
+    """Maps theta of the results to that of the task, if the arms of the task are pairs; None: they are the same."""
 
     def __post_init__(self) -> None:
         self._arms = self.task.rows
@@ -371,6 +374,7 @@ class LazySampler:
         assert task.target is not None
         noise = noise_estimate(estimate) if task.given_noise_std is None else task.given_noise_std
         errors = estimate.factor() * (noise if math.isfinite(noise) else 0.0)
+        errors = errors if self.onto is None else self.onto @ errors
         return RowDirections(
             RowSubset(rows_apart(task.rivals, task.target, context.theta, task.epsilon, context.alive, errors))
         )

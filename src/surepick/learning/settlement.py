@@ -156,6 +156,11 @@ class Settlement:
         """Return the groups (n, F) of results with these labels; None if none has one and groups have no offsets."""
         return self._codes.matrix(labels) if self._has_offsets or any(labels) else None
 
+    @property
+    def _minds_labels(self) -> bool:
+        """Whether labels are judged. Where readings drift, groups may differ because of that: the table shows them."""
+        return self._has_offsets or (bool(self._books.labels) and self._task.drift == 0.0)
+
     def _labels(self, numbers: Iterable[int]) -> list[GroupLabel]:
         labels = self._books.labels
         return [labels.get(ResultNumber(number), ()) for number in numbers]
@@ -360,7 +365,7 @@ class Settlement:
         numbers, X, rewards = np.array(arms), self._features(arms), np.array(results)
         self._learn_before(planned)
         groups = None
-        if self._has_offsets or self._books.labels:
+        if self._minds_labels:
             groups = self._groups(planned.labels(self.values, self._books.labels))
         # A length that may depend on the block's own results allows no bet, the watch's neither. And rounding moves the
         # means of coarse readings: that is no misfit, and bets allow for it already.
@@ -403,7 +408,7 @@ class Settlement:
             listed, values, numbers = zip(*told, strict=True)
             arms, rewards = np.array(listed), np.array(values)
             X = self._features(listed)
-            groups = self._groups(self._labels(numbers))
+            groups = self._groups(self._labels(numbers)) if self._minds_labels else None
             _add(self._past, X, rewards, groups)
             self.model.learn(arms, X, rewards, groups)
             if self.levels is not None:

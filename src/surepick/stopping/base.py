@@ -232,6 +232,24 @@ class Rule(ABC):
             yield f"`m` must be 1 beside `{named}`, by which any number of arms may meet the target, got {task.m}."
         if task.misfit > 0.0:
             yield f"`misfit` must be 0 beside `{named}`: there is no proof for both, got {task.misfit:g}."
+        if task.noise == "any":
+            yield (
+                f'noise="any" has no proof beside `{named}`; leave `{named}` out, or use noise="symmetric", whose '
+                "noise may have any symmetric law."
+            )
+        if task.target.control is not None:
+            return
+        # An offset of a day, or a drift, cannot be told from a level that all arms share; a control shares it.
+        if task.groups == "offset":
+            yield (
+                'groups="offset" has no proof beside `threshold`, which compares with the level that offsets change; '
+                "measure a control in each group, and name it by `control`."
+            )
+        if task.drift > 0.0:
+            yield (
+                f"`drift` must be 0 beside `threshold`, which compares with the level that drifts, got {task.drift:g}; "
+                "measure a control as well, and name it by `control`."
+            )
 
     def _of_misfit(self, task: Task) -> Iterator[str]:
         """Yield the reasons why a `misfit` above 0 is not supported."""
@@ -257,8 +275,13 @@ class Rule(ABC):
             yield f'groups="offset" has no proof for stopping={self.name!r}; use stopping="betting", or {watch}.'
         if not (task.arms.is_enumerable and task.candidates.is_enumerable):
             yield f'groups="offset" needs a list of arms, got {task.arms.description}; {watch}.'
+        if task.drift > 0.0:
+            yield f'groups="offset" has no proof beside `drift`, got {task.drift:g}; leave one of them out.'
         if task.needs_bets:
-            yield f'groups="offset" has no proof beside noise="{task.noise}"; {watch}, or give noise_std for each arm.'
+            yield (
+                f'groups="offset" has no proof beside noise="{task.noise}"; {watch}, or give a noise_std that holds '
+                "for all arms."
+            )
         rows = getattr(task.arms, "stds", None)
         if rows is not None:
             # Rows are divided by the noise of their arm, and so would be the offset, which is one for all arms.

@@ -29,6 +29,8 @@ class Targets(Rule):
     needs_fixed_blocks: ClassVar[bool] = True
     takes_unknown_noise: ClassVar[bool] = True
     takes_unequal_noise: ClassVar[bool] = True
+    takes_offsets: ClassVar[bool] = True
+    takes_drift: ClassVar[bool] = True
     takes_target: ClassVar[bool] = True
     has_determinant_price: ClassVar[bool] = False
     always_eliminates: ClassVar[bool] = True

@@ -8,8 +8,11 @@ from scipy.stats import binom
 
 from surepick.arms.finite import FiniteArms
 from surepick.core.betting.bets import SHRUNK, log_returns
+from surepick.core.betting.block import Block
 from surepick.core.betting.targets import FAILED, MET, OPEN, TargetWealth
 from surepick.core.design.targets import Target, rows_apart
+from surepick.core.estimate import LeastSquares
+from surepick.core.groups import OffsetLeastSquares
 from surepick.errors import TiedArms
 from surepick.types import Array
 from tests.blocks import block_of
@@ -142,3 +145,32 @@ def test_calls_are_rarely_wrong(calls: str) -> None:
     most = binom.isf(1e-6, n, DELTA)
     assert sum(_any_wrong(seed, calls, is_broken=False) for seed in range(n)) <= most
     assert sum(_any_wrong(seed, calls, is_broken=True) for seed in range(n)) > most
+
+
+def _calls_a_tie_met(seed: int, *, allows_offsets: bool) -> bool:
+    """Whether a tie with the control is ever called met, where days of nearly one arm each read high or low."""
+    rng = np.random.default_rng([8, seed])
+    arms = FiniteArms(np.eye(3))
+    wealth = TargetWealth(arms, target=Target(0.0, 0), delta=DELTA, noise_std=1.0, level=np.ones(3))
+    past = OffsetLeastSquares(3, has_constant=True) if allows_offsets else LeastSquares(3)
+    for _ in range(25):
+        pulled = np.repeat(rng.permutation(3), 4)
+        pulled[[0, 4, 8]] = rng.permutation(pulled[[0, 4, 8]])  # each day has one result of some arm
+        day = np.repeat(np.arange(3), 4)
+        rewards = np.array([0.0, 0.0, -0.3])[pulled] + rng.standard_normal(12) + 10.0 * rng.standard_normal(3)[day]
+        rows, groups = arms.gather(pulled), day[:, None] if allows_offsets else None
+        if past.has_theta and wealth.answer is None:
+            wealth.settle(Block.of(rows, rewards, past.theta, past.A_inv.copy(), groups=groups))
+        if isinstance(past, OffsetLeastSquares):
+            past.update_all(rows, rewards, day[:, None])
+        else:
+            past.update_many(rows, rewards)
+    return bool(wealth.calls[1] == MET)
+
+
+def test_calls_beside_a_control_are_rarely_wrong_where_days_read_high() -> None:
+    """A false alarm has a probability below 1e-6; the same count without the offsets exceeds the limit."""
+    n = 100
+    most = binom.isf(1e-6, n, DELTA)
+    assert sum(_calls_a_tie_met(seed, allows_offsets=True) for seed in range(n)) <= most
+    assert sum(_calls_a_tie_met(seed, allows_offsets=False) for seed in range(n)) > most
