@@ -11,7 +11,7 @@ list: `means = [[1.0, 0.5, 0.0]]`.
     own_seeds = false                       optional: problem i of the grid has its own seed, seed + i
     bounds = false                          optional: also the lower bound of each run's instance
     [[problems]]
-    name = "many_arms"                      a function of `surepick.problems`
+    name = "many_arms"                      a function of `surepick.problems` or `simulation.datasets`
     redraw = true                           optional: a new instance in every run, from the run's own seed
     arguments = { n_arms = [1000, 2500] }   besides the function's own, every problem takes noise_std and epsilon
     [[algorithms]]
@@ -77,7 +77,7 @@ from surepick.algorithms import names as algorithms
 from surepick.core.checks import check_delta, check_epsilon, check_noise_std
 from surepick.errors import InvalidInput
 from surepick.learning.snapshot import Algorithm
-from surepick.simulation import problems
+from surepick.simulation import datasets, problems
 from surepick.simulation.parallel import text_of
 from surepick.simulation.run import AnyProblem, Instance, Job, instance_of, new_learner, prepared, run_seeds
 
@@ -90,8 +90,9 @@ EXPERIMENTS: Any = resources.files("surepick.simulation") / "experiments"
 
 GENERATORS: dict[str, Callable[..., AnyProblem]] = {
     name: function
-    for name, function in vars(problems).items()
-    if inspect.isfunction(function) and function.__module__ == problems.__name__ and not name.startswith("_")
+    for module in (problems, datasets)
+    for name, function in vars(module).items()
+    if inspect.isfunction(function) and function.__module__ == module.__name__ and not name.startswith("_")
 }
 """Problems by name."""
 
