@@ -39,7 +39,11 @@ class HalfLeader:
 
 
 class Sampler:
-    """Plans one pull at a time, from all results so far."""
+    """Plans one pull at a time, from all results so far.
+
+    Under `sp.stopping.Betting()`, which bets on blocks, surepick joins blocks that are too short to bet on; see
+    `rule.min_block(task)`. The evidence rule reads every result.
+    """
 
     def __init__(self, share: float, task: Task) -> None:
         self._share, self._n_arms = share, task.arms.n_arms

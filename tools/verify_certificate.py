@@ -6,8 +6,9 @@ events, makes all bets again, and compares the verdicts:
 
     python verify_certificate.py certificate.json log.csv
 
-It covers the default rule on a list of arms with normal noise of one standard deviation, known or unknown, and refuses
-other options. Theorem numbers are those of docs/guarantee.md.
+It covers the default rule on a list of arms with normal noise of one standard deviation, known or unknown, also where
+arms are called met or failed against a threshold or a control, and refuses other options. Theorem numbers are those of
+docs/guarantee.md.
 
 Exit codes:
     0: every entry of the certificate was checked and agrees.
@@ -45,6 +46,8 @@ COVERED = {
     "kind": "finite",
     "rule": "betting",
     "epsilon": 0,
+    "threshold": None,
+    "control": None,
     "misfit": 0,
     "m": 1,
     "model": "linear",
@@ -52,8 +55,11 @@ COVERED = {
     "reward_range": None,
     "rewards": None,
     "candidates": None,
+    "goal": "confidence",
 }
 """Options that change the bets, and the values that this program covers."""
+OF_CALLS = ("rule", "epsilon", "threshold", "control")
+"""Of these, those that may have other values where arms are called."""
 
 ROUNDING = 1e-6
 """Relative difference that rounding on another machine may make."""
@@ -200,6 +206,20 @@ class Pulls(NamedTuple):
 # ---- bets
 
 
+class Terms(NamedTuple):
+    """A block and what is known before it: the terms of the bets on the block."""
+
+    past: Fit
+    n_spare: int
+    """Spare degrees of freedom of the past."""
+    rounding: Rounding
+    variance: float
+    """Of the noise, as the past has it."""
+    C: Array
+    """Covariance of the belief."""
+    block: Pulls
+
+
 class Bets:
     """The log wealth L against every arm of one era, and the bets that change it.
 
@@ -296,10 +316,19 @@ class Bets:
             variance = max(past.rss / n_spare, np.finfo(float).eps ** 2 * float(past.theta @ past.theta))
         C = self._belief(past, variance)
         leader = int(np.argmax(np.where(self.L < self.price, (self.X @ past.theta)[self.same], -np.inf)))
+        self._stake(leader, Terms(past, n_spare, rounding, variance, C, block))
+        return leader
+
+    def _stake(self, leader: int, terms: Terms) -> None:
+        """Multiply the wealth against each arm by what the bets on the leader's lead over the arm return."""
         # A copy of the leader is the leader under another number; the leader stands for both from now on.
         self.L[(self.same == self.same[leader]) & (np.arange(len(self.L)) != leader)] = math.inf
-        self._bet(past, n_spare, rounding, variance, C, leader, block)
-        return leader
+        is_open = (self.same != self.same[leader]) & (self.L < self.price)
+        self.L += self._log_returns(terms, self.X[leader] - self.X, is_open, self.L)
+
+    def answer(self, leader: int) -> list[int]:
+        """Return the answer of a verdict."""
+        return [leader]
 
     def _rounding(self, before: Pulls, rss: float, n_spare: int, block: Pulls) -> Rounding | None:
         """Return how results are rounded: by the past, or by all results if the past shows no grid.
@@ -340,29 +369,36 @@ class Bets:
         prior = priors[int(np.argmax(log_likelihoods))]
         return np.asarray(np.linalg.inv(np.linalg.inv(prior) + past.A / variance), dtype=np.float64)
 
-    def _bet(
-        self, past: Fit, n_spare: int, rounding: Rounding, variance: float, C: Array, leader: int, block: Pulls
-    ) -> None:
-        """Multiply the wealth against each arm by what the bets on the leader's lead over the arm return."""
+    def _log_returns(
+        self, terms: Terms, Y: Array, is_open: npt.NDArray[np.bool_], L: Array, shift: float = 0.0
+    ) -> Array:
+        """Return the log returns of bets on theta' y + shift > 0 for rows y; 0 where there is no bet.
+
+        Args:
+            terms: block and past.
+            Y: contrasts, one for each arm.
+            is_open: whether to bet on each of them.
+            L: log wealth so far; bets know how much is missing.
+            shift: a known number.
+        """
+        past, n_spare, rounding, variance, C, block = terms
         X, r, n_offsets = block.projected(keeps_level=False)
         spread, axes = np.linalg.eigh(X.T @ X)
         is_seen = spread > 1e-12 * max(spread[-1], (block.X**2).sum() if n_offsets else 0)
         seen, unseen = axes[:, is_seen], axes[:, ~is_seen]
         pseudo_inverse, outside = seen / spread[is_seen] @ seen.T, unseen @ unseen.T
         theta = past.theta + pseudo_inverse @ X.T @ (r - X @ past.theta)
-        Y = self.X[leader] - self.X
         q, s2, missed = (((Y @ M) * Y).sum(axis=1) for M in (pseudo_inverse, C, outside @ past.inverse @ outside))
-        is_open = (self.same != self.same[leader]) & (self.L < self.price)
         bet = is_open & (q > 0) & (s2 > 0) & (missed <= 1e-12 * q)
         Y, sd, s2 = Y[bet], np.sqrt(variance * q[bet]), s2[bet]
         # In standard deviations of the block's estimate of the lead: mu believed, w found, off by rounding.
-        off, mu = rounding.bias * math.sqrt(len(r) / variance), Y @ C @ past.A @ past.theta / variance / sd
+        off, mu = rounding.bias * math.sqrt(len(r) / variance), (Y @ C @ past.A @ past.theta / variance + shift) / sd
         if rounding.known_step:  # no stake where the past believes in no more than rounding can cause
             is_more = mu > off
             bet[bet] = is_more
             Y, sd, s2, mu = Y[is_more], sd[is_more], s2[is_more], mu[is_more]
-        goal = np.sqrt(2 * (self.price - self.L[bet]))
-        mu, w = np.clip(mu - off, 0, goal), np.maximum(Y @ theta / sd - off, -1e150)
+        goal = np.sqrt(2 * (self.price - L[bet]))
+        mu, w = np.clip(mu - off, 0, goal), np.maximum((Y @ theta + shift) / sd - off, -1e150)
         tau = np.minimum(np.sqrt(s2 / sd**2 + (0 if self.noise_std else mu**2 / (2 * n_spare))), goal)
         D = stakes_of(mu, tau)
         if self.noise_std:
@@ -373,7 +409,70 @@ class Bets:
             rss = max(((r - X @ theta) ** 2).sum(), len(r) * (1e-12 * np.abs(sizes).max()) ** 2)
             scatter = np.where(w > 0, np.maximum(rss, nu * rounding.step**2 / 12), rss) / variance
             returns = log_mean_exp(D * w / np.sqrt(np.maximum(w**2 + scatter, 1e-300)), nu)
-        self.L[bet] += np.logaddexp.reduce(returns - D**2 / 2 + np.log(SHARES))
+        won = np.zeros(len(L))
+        won[bet] = np.logaddexp.reduce(returns - D**2 / 2 + np.log(SHARES))
+        return won
+
+
+class Calls(Bets):
+    """Two accounts for each arm, on "met" and on "failed", and the calls they make (Theorem 40, Theorem 43).
+
+    Args:
+        bets: arguments of `Bets`.
+        control: number of the control, None for a threshold.
+    """
+
+    def __init__(self, *bets: Any, control: int | None) -> None:
+        super().__init__(*bets)
+        options: Event = bets[2]
+        self.control, self.epsilon, self.is_fdr = control, options["epsilon"], options.get("calls") == "fdr"
+        self.target = options["threshold"] if control is None else -options.get("margin", 0.0)
+        self.Y = self.X - (0.0 if control is None else self.X[control])
+        self.accounts = np.zeros((2, len(self.X)))
+        self.calls = np.zeros(len(self.X), dtype=int)  # 1 met, -1 failed
+        is_row = np.isfinite(self.L) & (np.arange(len(self.X)) != control)
+        self.n_rows = int(is_row.sum())
+        # Rows of zeros, and copies of the control, need no measurement.
+        is_known = ~self.X.any(axis=1) if control is None else self.same == self.same[control]
+        is_met = self.target < 0 or (self.target == 0 and control is None)
+        self.calls[is_row & is_known], self.accounts[:, is_known] = 1 if is_met else -1, math.inf
+        self.is_row = is_row
+
+    @property
+    def is_open(self) -> npt.NDArray[np.bool_]:
+        """Which arms have no call."""
+        return np.asarray(self.is_row & (self.calls == 0))
+
+    def _less_price(self, side: int) -> Array:
+        """Return the account for a call less log(K/k), k the arms that share the risk with it."""
+        n = int((self.calls == side).sum()) if self.is_fdr else 0
+        shared = np.where(self.calls == 0, n + 1, max(n, 1)) if self.is_fdr else np.ones(len(self.calls))
+        less = self.accounts[0 if side > 0 else 1] - np.log(self.n_rows / shared)
+        return np.where(self.calls == -side, -math.inf, less)
+
+    def evidence(self, leader: int) -> float:
+        """Return the evidence for the call that has least; no call is missing if it reaches the price."""
+        return float(np.max([self._less_price(side) for side in (1, -1)], axis=0)[self.is_row].min())
+
+    def answer(self, leader: int) -> list[int]:
+        """Return the arms called met."""
+        return [int(arm) for arm in np.flatnonzero(self.calls == 1)]
+
+    def _stake(self, leader: int, terms: Terms) -> None:
+        before = {side: self._less_price(side) for side in (1, -1)}
+        for place, side in enumerate((1, -1)):
+            shift = self.epsilon - side * self.target
+            self.accounts[place] += self._log_returns(terms, side * self.Y, self.is_open, before[side], shift)
+        is_met = self.accounts[0] >= self.accounts[1]
+        for place, side in enumerate((1, -1)):
+            arms = np.flatnonzero(self.is_open & (is_met == (side > 0)))
+            arms = arms[np.argsort(-self.accounts[place, arms], kind="stable")]
+            n = int((self.calls == side).sum())
+            for last in range(len(arms), 0, -1):  # the longest list in which all have reached its price
+                price = self.price + math.log(self.n_rows / (n + last if self.is_fdr else 1))
+                if self.accounts[place, arms[last - 1]] >= price:
+                    self.calls[arms[:last]] = side
+                    break
 
 
 def stakes_of(mu: Array, tau: Array) -> Array:
@@ -456,6 +555,7 @@ class Study:
         self.options: Event = {}
         self.measurements: list[Measurement] = []
         self.said: list[int] = []
+        self.has_said = False
         self.found: dict[str, Any] = {"best": []}
         self._places: dict[int, Place] = {}
         self._labels: dict[int | None, set[tuple[str, str]]] = {}
@@ -484,7 +584,7 @@ class Study:
         # A verdict is said at once: until then nothing is told or planned.
         may_wait = kind in ("stopped", "resumed", "asked", "failed", "expired")
         require(
-            holds=(may_wait or self.said == self.found["best"]) and (n == 1) == (kind == "created"),
+            holds=(may_wait or self._is_said) and (n == 1) == (kind == "created"),
             otherwise=f"event {n} is not due: best {self.found['best']}, by the log {self.said}",
         )
         handlers: dict[str, Callable[[Event], None]] = {
@@ -511,12 +611,14 @@ class Study:
         self.options = event["options"]
         arms = event.get("arms") or event["joined"] or {"rows": [], "names": []}
         given = {**event, **self.options, "kind": arms.get("kind", "finite")}
+        is_called = given["rule"] == "targets"
         odd = [key for key, value in COVERED.items() if given.get(key, value) != value]
+        odd = [key for key in odd if not (is_called and key in OF_CALLS)] + ["kept"] * (is_called and "kept" in event)
         odd += ["noise_std"] if isinstance(self.options["noise_std"], list) else []
         odd += ["edition"] if self.options.get("edition", 1) not in (1, 2) else []
         require(holds=not odd, otherwise=f"unusual {odd}; use `surepick verify`", code=CANNOT_CHECK)
         has_open = any(place[0] == self.era and place not in self._told for place in self._open)
-        self.era, self.said = self.era + 1, []
+        self.era, self.said, self.has_said = self.era + 1, [], False
         self.rows, self.names = self.rows + arms["rows"], self.names + (arms["names"] or [])
         retired, is_kept = set(event.get("retired", [])), "kept" in event
         groups: list[Results] = [dict(enumerate(self.measurements))]
@@ -536,7 +638,7 @@ class Study:
     def _plan(self, event: Event) -> None:
         """Open a block with its arms. An audit after the verdict gives up the asks that were planned and not made."""
         planned = {(self.era, event["first"] + i): arm for i, arm in enumerate(event["arms"])}
-        if event["kind"] == "audited" and self.found["best"]:
+        if event["kind"] == "audited" and self.is_decided:
             for place in {p for p in self._planned if p >= min(planned)} - {*self._places.values()}:
                 self._groups[-2][place] = GIVEN_UP
                 del self._planned[place]
@@ -604,10 +706,31 @@ class Study:
 
     def _check_verdict(self, event: Event) -> None:
         found = {}
-        if event["kind"] == "stopped":
+        self.has_said = event["kind"] == "stopped"
+        if self.has_said:
+            if sorted(event["best"]) == sorted(self.found["best"]):
+                self.found["best"] = event["best"]  # arms that are met are in the order of estimates
             found = {**self.found, "pulls": len(self.kept(self._groups))}
             compare(f"event {event['n']}", event, found)
         self.said = found.get("best", [])
+
+    def calls(self, names: Sequence[str]) -> dict[str, str] | None:
+        """Return the call of each arm by name; None if the best is sought."""
+        if not isinstance(self._bets, Calls):
+            return None
+        words = {1: "met", -1: "failed", 0: "open"}
+        called = self._bets.calls.tolist()
+        return {names[arm]: words[called[arm]] for arm in np.flatnonzero(self._bets.is_row).tolist()}
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether the bets have a verdict, which may be that no arm is met."""
+        return self.found.get("evidence") is not None
+
+    @property
+    def _is_said(self) -> bool:
+        """Whether the log says the verdict that the bets have."""
+        return self.said == self.found["best"] and self.has_said == self.is_decided
 
     @property
     def risk(self) -> float:
@@ -623,7 +746,7 @@ class Study:
             if era.is_kept:
                 self._settle(is_over=True)
             before = self._bets.L if era.is_kept else np.zeros(0)
-            is_whole = era.is_kept and (bool(self.found["best"]) or not (era.has_open or self._has_begun()))
+            is_whole = era.is_kept and (self.is_decided or not (era.has_open or self._has_begun()))
             against_retired += [float(before[arm]) for arm in era.retired] if era.is_kept else []
             self._now, self.options, self.gone, self._groups = era, era.options, era.gone, era.groups
             self._begin_bets()
@@ -638,7 +761,12 @@ class Study:
         rows = self.rows[: self._now.n_rows]
         same = np.array([first.setdefault(tuple(row), arm) for arm, row in enumerate(rows)])
         X = np.array(rows) @ np.linalg.pinv(back)
-        self._bets = Bets(X, level, self.options, same, self.gone)
+        given = X, level, self.options, same, self.gone
+        control = self.options.get("control")
+        if isinstance(control, str):
+            control = self.names.index(control) if self.names else int(control)
+        is_called = control is not None or self.options.get("threshold") is not None
+        self._bets = Calls(*given, control=control) if is_called else Bets(*given)
         self._n_settled = 0
         self.found = {"best": [], "evidence": None, "threshold": self._bets.price}
 
@@ -661,7 +789,7 @@ class Study:
 
         Results from before the first block count once the block opens, or the era is over.
         """
-        while not self.found["best"] and len(ahead := self._groups[self._n_settled :]) > (not is_over):
+        while not self.is_decided and len(ahead := self._groups[self._n_settled :]) > (not is_over):
             if None in ahead[0].values():
                 return
             is_first = self._n_settled == 0
@@ -674,8 +802,8 @@ class Study:
             block = self._pulls([] if is_cut or is_guidance else ahead[:1])
             leader = self._bets.start(block.X, block.r) if is_first else self._bets.settle(past, block)
             evidence = -math.inf if leader is None else self._bets.evidence(leader)
-            if evidence >= self._bets.price:
-                self.found |= {"best": [leader], "evidence": evidence}
+            if leader is not None and evidence >= self._bets.price:
+                self.found |= {"best": self._bets.answer(leader), "evidence": evidence}
             self._n_settled += 1 if is_first else 2
 
     def _pulls(self, groups: Sequence[Results]) -> Pulls:
@@ -726,7 +854,7 @@ def replay(rows: Sequence[tuple[str, str, str]], n_certified: int) -> Study:
         if n <= n_certified:
             study.take(event)
     require(
-        holds=study.said == study.found["best"],
+        holds=study.said == study.found["best"] and study.has_said == study.is_decided,
         otherwise=f"at the end the verdict is {study.found}, by the log {study.said}",
     )
     return study
@@ -741,14 +869,16 @@ def claims_of(study: Study, log: Sequence[tuple[str, str, str]]) -> Event:
     for factor, level in (pair for one in kept for pair in one.group):
         levels = groups.setdefault(factor, {})
         levels[level] = levels.get(level, 0) + 1
+    calls = study.calls(names)
     return {
         "name": json.loads(log[0][2])["name"],
+        **({} if calls is None else {"calls": calls}),
         "options": study.options,
         "delta": study.options["delta"],
         "n_pulls": len(kept),
         "counts": {names[arm]: n for arm, n in counts},
         **study.found,
-        "stopped": bool(study.said),
+        "stopped": study.has_said,
         "best_names": [names[arm] for arm in study.said],
         "era": study.era,
         "arms_digest": sha256(np.delete(study.rows, sorted(study.gone), axis=0).tobytes()).hexdigest(),

@@ -119,9 +119,9 @@ def to_json(value: Any) -> bytes:
     return text.encode(errors="backslashreplace")
 
 
-def counted(n: int, noun: str) -> str:
+def counted(n: int, noun: str, plural: str = "") -> str:
     """Return a number with its noun, such as "1 pull" or "2,000 pulls"."""
-    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {plural or f'{noun}s'}"
 
 
 def joined(names: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from examples import clicks, field_trial, questionnaire
+from examples import alloys, clicks, field_trial, questionnaire
 
 EXAMPLES = Path(clicks.__file__).parent
 
@@ -68,3 +68,18 @@ def test_an_example_runs_as_a_script(tmp_path: Path) -> None:
     command = [sys.executable, str(EXAMPLES / "field_trial.py"), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.rstrip().endswith(f"Report: {tmp_path / 'field_trial.html'}")
+
+
+def test_alloys_are_called(tmp_path: Path) -> None:
+    """All against 70; against the one in use as many as the budget allows, none of them wrong."""
+    meet, better = alloys.main(tmp_path)
+    assert meet.stopped
+    assert sorted(meet.best) == np.flatnonzero(alloys.STRENGTHS > 70).tolist()
+    assert not better.stopped
+    assert better.calls is not None
+    assert better.specification is not None
+    apart = alloys.STRENGTHS - alloys.STRENGTHS[better.specification.control]
+    assert all(apart[row] > -0.5 if call == "met" else apart[row] < 0.5 for row, call in better.calls.items()
+               if call != "open")  # fmt: skip
+    assert "Which alloys reach 70?" in (tmp_path / "alloys.html").read_text("utf-8")
+    assert "of 39 arms are better than in use" in (tmp_path / "better.html").read_text("utf-8")

@@ -1,19 +1,19 @@
 """Studies of many kinds in one database, every kind of event among them, and a result file.
 
-    python -m tests.golden.study record     # writes studies.db, studies.json and result.json
+    python -m tests.golden.study record     # writes deeds.json: what these deeds leave in this version
     python -m tests.golden.study check      # does the same again and compares; exit code 1 if anything differs
 
-`studies.db` and `result.json` are for later versions to open: record them again only if they were never released.
+`studies.db` and `result.json` are of release 0.2.0, and `studies.json` is what that release said of them: later
+versions open them and say the same.
 """
 
 import json
 import math
-import sqlite3
 import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from contextlib import chdir, closing
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +23,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import surepick as sp
 from tests.golden.cli import Shell, masked
-from tests.golden.instances import command, differences, read
+from tests.golden.instances import command
 
 FOLDER = Path(__file__).parent
 RECORDS, DATABASE, RESULT = FOLDER / "studies.json", FOLDER / "studies.db", FOLDER / "result.json"
-SETS = FOLDER / "sets.json"
-"""What studies and results say whose m best are found by accounts of sets; `studies.db` has some with others."""
+DEEDS = FOLDER / "deeds.json"
 
 KINDS = {
     "created", "planned", "asked", "told", "failed", "expired", "voided", "corrected", "restored", "audited", "stopped",
@@ -213,24 +212,9 @@ def script(folder: Path) -> dict[str, Any]:
 
 
 def _checked() -> dict[str, Any]:
-    """What is done now; of the m best, what `studies.json` has if all is as in `sets.json`."""
-    kept, of_sets = read(RECORDS), read(SETS)
     with tempfile.TemporaryDirectory() as folder:
-        found = json.loads(json.dumps(script(Path(folder))))
-    is_same = {name: not list(differences(found[name], each)) for name, each in of_sets.items()}
-    return {name: kept[name] if is_same.get(name) else each for name, each in found.items()}
-
-
-def _recorded() -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as folder:
-        found = script(Path(folder))
-        with closing(sqlite3.connect(Path(folder) / "studies.db")) as connection:
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            connection.execute("PRAGMA journal_mode=DELETE")
-        DATABASE.write_bytes((Path(folder) / "studies.db").read_bytes())
-        RESULT.write_bytes((Path(folder) / "result.json").read_bytes())
-        return found
+        return script(Path(folder))
 
 
 if __name__ == "__main__":
-    sys.exit(command(sys.argv[1:], RECORDS, _recorded if sys.argv[1:] == ["record"] else _checked))
+    sys.exit(command(sys.argv[1:], DEEDS, _checked))

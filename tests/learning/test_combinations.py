@@ -15,7 +15,12 @@ THETA = np.array([0.9, 0.2, 0.1])
 CHOICES: dict[str, dict[str, dict[str, Any]]] = {
     "m": {"m=2": {"m": 2}},
     "costs": {"costs": {"costs": [1.0, 2.0, 3.0, 4.0, 5.0]}},
-    "budget": {"budget": {"budget": 12}},
+    "budget": {
+        "budget": {"budget": 12},
+        "batch": {"batch": 8},
+        "rounds": {"batch": 8, "rounds": 1},
+        "fixed budget": {"budget": 12, "goal": "fixed-budget"},
+    },
     "epsilon": {"epsilon": {"epsilon": 0.2}},
     "candidates": {"candidates": {"candidates": ROWS[:4] + 0.01}},
     "rewards": {
@@ -30,6 +35,7 @@ CHOICES: dict[str, dict[str, dict[str, Any]]] = {
     "audit": {"audit": {"audit": 5}},
     "misfit": {"misfit": {"misfit": 0.05}},
     "model": {"unstructured": {"model": "unstructured"}},
+    "pool": {"pool": {"pool": 30, "rewards": "binary"}},
     "set": {
         "sphere": {"arms": sp.Sphere(3)},
         "hypercube": {"arms": sp.Hypercube(3)},
@@ -50,7 +56,7 @@ def _tried(options: dict[str, Any]) -> str:
     arms = given.pop("arms")
     is_binary = given.get("rewards") == "binary"
 
-    def pull(arm: Any) -> float:
+    def pull(arm: Any, *_item: Any) -> float:
         mean = float((ROWS[arm] if isinstance(arm, int) else arm) @ THETA)
         return float(rng.random() < min(max(mean, 0.0), 1.0)) if is_binary else mean + 0.2 * rng.uniform(-1.0, 1.0)
 

@@ -19,7 +19,7 @@ RULES = ["betting", "evidence", "paper-appendix"]
 def started(problem: Problem, **options: object) -> Learner:
     """A learner on a problem's arms."""
     settings = {"noise_std": problem.noise_std, "candidates": problem.candidates, **options}
-    return create_learner("lazy-track-and-stop", problem.X, **{"noise_std": 1.0} | settings)  # type: ignore[arg-type]
+    return create_learner("lazy-track-and-stop", problem.X, **{"noise_std": 1.0} | settings)
 
 
 def rewards(problem: Problem, seed: int) -> "Noise":

@@ -10,6 +10,7 @@ import pytest
 import surepick as sp
 from surepick.core.betting.bets import log_returns
 from surepick.core.betting.rounds import PairDifferences, log_round_returns
+from surepick.learning.blocks import shuffled
 from surepick.learning.model import DRIFTS, has_drift
 from surepick.learning.noise_models import AnyNoise, Drifting, SubGaussian
 from surepick.learning.settlement import without_levels
@@ -176,6 +177,8 @@ def test_a_slip_or_a_bent_mean_is_no_drift() -> None:
     assert not has_drift(arms, blocks, rewards + 200.0 * (np.arange(200) == 77))
     assert has_drift(arms, blocks, rewards + 0.2 * blocks)
     assert not has_drift(arms[:5], blocks[:5], rewards[:5])
+    assert not has_drift(arms, blocks, np.zeros(200))
+    assert not has_drift(arms, blocks, (rng.random(200) < 0.3).astype(np.float64))
 
 
 def test_levels_of_blocks_are_taken_off_exactly() -> None:
@@ -313,3 +316,14 @@ def test_studies_keep_both() -> None:
                     study.tell(ask.id, float(ask.features[1] + rng.standard_normal()))
             assert verify(study.certificate(), study.rows()).problems == []
             assert study.state.learner.decision.evidence > 0.0
+
+
+def test_pairs_stay_together_where_groups_have_offsets() -> None:
+    """A pair that is torn apart by the end of a group tells nothing; pairs, and the arms of a pair, change places."""
+    orders = [shuffled([*range(9)], seed, 40, in_pairs=True) for seed in range(200)]
+    for order in orders:
+        places = {arm: place for place, arm in enumerate(order)}
+        assert all(abs(places[arm] - places[arm + 1]) == 1 for arm in (0, 2, 4, 6))
+    firsts = {order[0] for order in orders}
+    # A place is missed by 200 draws with probability at most 9 (9/10)^200 < 1e-8.
+    assert firsts == {*range(9)}

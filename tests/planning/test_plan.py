@@ -290,3 +290,32 @@ def test_runs_take_as_long_as_planned() -> None:
         n_below += int((runs.n_pulls <= case.high).sum())
         n_below_quarter += int((runs.n_pulls <= 0.25 * case.high).sum())
     assert n_below >= binom.ppf(1e-6, 30, 0.8) > n_below_quarter
+
+
+def test_a_plan_says_what_some_batches_decide() -> None:
+    """By simulated runs, which few batches decide less often; the answer at the end may be right all the same."""
+    few, many = (sp.plan(X, theta=THETA, noise_std=0.15, batch=24, rounds=rounds) for rounds in (1, 6))
+    assert few.by_rounds is not None
+    assert many.by_rounds is not None
+    assert few.by_rounds.decided <= few.by_rounds.right
+    assert few.by_rounds.rounds == 1.0
+    assert few.by_rounds.decided < many.by_rounds.decided
+    assert 1.0 < many.by_rounds.rounds <= 6.0
+    assert f"With 6 of them (144 pulls) {100 * many.by_rounds.decided:.0f} % of 40 simulated runs" in many.explain()
+    assert many.in_rounds(3, seed=1).n_runs == 3
+
+
+def test_a_plan_in_batches_without_rounds_says_how_many() -> None:
+    """It simulates nothing."""
+    found = sp.plan(X, theta=THETA, noise_std=0.5, batch=24)
+    assert found.by_rounds is None
+    assert "In batches of 24, planned one after the other, expect about" in found.explain()
+    assert "batches" not in sp.plan(X, theta=THETA, noise_std=0.5).explain()
+    with pytest.raises(sp.InvalidInput, match="got no `rounds`; give both"):
+        found.in_rounds()
+
+
+def test_batches_of_bounded_rewards_need_their_level() -> None:
+    """The plan says so in the place of the chance."""
+    text = sp.plan(X, gap=0.1, rewards="binary", batch=24, rounds=3).explain()
+    assert "How often 3 batches decide needs the level of the rewards: give `theta` or `pilot`." in text

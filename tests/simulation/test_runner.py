@@ -5,11 +5,13 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+import surepick as sp
 from surepick.arms.finite import FiniteArms
 from surepick.core.design import lower_bound
 from surepick.errors import InvalidInput
 from surepick.simulation import Problem, Runs, problems, simulate
 from surepick.simulation.run import _normals, run_seeds
+from surepick.simulation.runs import brief
 
 EASY = problems.unit_basis([1.0, 0.2, 0.0])
 
@@ -141,7 +143,11 @@ def test_every_noise_model_can_be_simulated(noise: dict) -> None:
         ({"bounds": "no"}, "bounds"),
         ({"progress": "yes"}, "progress"),
         ({"algorithm": None}, "algorithm"),
-        ({"noise_std": 2.0}, "noise_std.*the problem brings"),
+        ({"noise_std": -2.0}, "noise_std"),
+        ({"noise_std": "unknown"}, "noise_std"),
+        ({"audit": -1}, "audit"),
+        ({"algorithm": sp.algorithms.Rage}, r"algorithm.*surepick.algorithms.names\(\)"),
+        ({"algorithm": sp.algorithms.Rage(), "constants": "printed"}, "pass it to Rage"),
         ({"candidates": np.eye(3)}, "candidates.*the problem brings"),
         ({"arms": np.eye(3)}, "arms.*the problem brings"),
     ],
@@ -150,6 +156,109 @@ def test_bad_arguments_are_refused(arguments: dict, complaint: str) -> None:
     """What cannot be used is named."""
     with pytest.raises(InvalidInput, match=complaint):
         simulate(EASY, **arguments)
+
+
+class Coins(Problem):
+    """A problem whose rewards are 0 or 1."""
+
+    def pull(self, arm: int, rng: np.random.Generator) -> float:
+        """Toss the coin of an arm."""
+        return float(rng.random() < self.X[arm] @ self.theta)
+
+
+class Measured:
+    """A problem that is no `Problem`: means that are not linear, and noise of its own."""
+
+    X, name = np.eye(3), "measured"
+
+    def pull(self, arm: int, rng: np.random.Generator) -> float:
+        """Draw a reward."""
+        return (1.0, 0.4, 0.1)[arm] + float(rng.uniform(-0.2, 0.2))
+
+    def loss(self, answer: int) -> float:
+        """Return the loss of an answer."""
+        return (0.0, 0.6, 0.9)[answer]
+
+
+def test_a_problem_draws_its_own_rewards() -> None:
+    """`pull` was ignored before: rewards were always normal."""
+    coins = Coins(X=np.eye(2), theta=np.array([0.9, 0.2]), name="coins")
+    runs = simulate(coins, n_runs=3, rewards="binary")  # refuses all but 0 and 1
+    assert runs.correct.all()
+    with pytest.raises(InvalidInput, match="0 or 1"):
+        simulate(Measured(), n_runs=1, rewards="binary")  # type: ignore[arg-type]
+    assert simulate(Measured(), n_runs=3, n_jobs=2).correct.all()  # type: ignore[arg-type]
+    assert simulate(lambda _: Measured(), n_runs=1).correct.all()  # type: ignore[arg-type,return-value]
+    with pytest.raises(InvalidInput, match="bounds"):
+        simulate(Measured(), n_runs=1, bounds=True)  # type: ignore[arg-type]
+
+
+def test_the_noise_is_told_or_learnt_or_wrong() -> None:
+    """By default the problem's own; None is the default of `identify`; a number is passed on."""
+    known = simulate(EASY, n_runs=20, seed=2)
+    learnt = simulate(EASY, n_runs=20, seed=2, noise_std=None)
+    assert learnt.options == {"noise_std": None}
+    assert known.mean < learnt.mean  # of the same noise; seed and runs are fixed
+    assert simulate(EASY, n_runs=5, seed=2, noise_std=3.0).mean > 3.0 * known.mean
+    assert simulate(EASY, n_runs=20, seed=2, noise_std=1.0).n_pulls.tolist() == known.n_pulls.tolist()
+
+
+def test_noise_that_differs_between_arms_is_drawn_so() -> None:
+    """Known or not; the quiet arm alone would be decided at once."""
+    loud = Problem(X=np.eye(2), theta=np.array([1.0, 0.0]), name="loud", noise_std=np.array([0.1, 2.0]))
+    for noise in ({}, {"noise": "per-arm"}):
+        runs = simulate(loud, n_runs=3, seed=1, **noise)  # type: ignore[arg-type]
+        assert runs.correct.all()
+        assert runs.mean > 20
+    assert loud.pull(0, np.random.default_rng(0)) == pytest.approx(1.0 + 0.1 * np.random.default_rng(0).normal())
+    with pytest.raises(InvalidInput, match="one for each of 2 arms, got 3"):
+        Problem(X=np.eye(2), theta=np.array([1.0, 0.0]), name="odd", noise_std=[1.0, 1.0, 1.0])
+
+
+def test_answers_of_several_arms_are_judged_as_sets() -> None:
+    """With m = 2 every run ended in a TypeError before."""
+    problem = problems.unit_basis([1.0, 0.9, 0.2, 0.0])
+    assert [problem.loss(answer) for answer in ([0, 1], [1, 0], [0, 2])] == pytest.approx([0.0, 0.0, 0.7])
+    runs = simulate(problem, n_runs=3, seed=1, m=2, bounds=True)
+    assert runs.lower_bound is not None
+    assert runs.lower_bound[0] == lower_bound(problem.X, problem.theta, m=2)
+    assert runs.stopped.all()
+    assert runs.correct.all()
+
+
+def test_check_pulls_and_costs_are_simulated() -> None:
+    """Check pulls count; an answer that they withdraw is not one."""
+    plain, checked = simulate(EASY, n_runs=3), simulate(EASY, n_runs=3, audit=30)
+    assert (checked.n_pulls - plain.n_pulls >= 30).all()
+    assert checked.correct.all()
+
+    class Bent(Problem):
+        def pull(self, arm: int, rng: np.random.Generator) -> float:
+            return float((0.0, 1.0, 1.8)[arm] + 0.05 * rng.standard_normal())
+
+    line = Bent(X=np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 3.0]]), theta=np.array([0.0, 0.9]), name="bent")
+    withdrawn = simulate(line, n_runs=2, audit=60, noise_std=0.05, max_pulls=500)
+    assert withdrawn.n_unfinished == 2
+    cheap = simulate(EASY, n_runs=3, costs=[1.0, 1.0, 5.0])
+    assert cheap.cost is not None
+    assert (cheap.cost > cheap.n_pulls).all()
+
+
+def test_algorithms_may_be_objects() -> None:
+    """As in `identify`; the name is that of its class in the table of algorithms."""
+    runs = simulate(EASY, sp.algorithms.Rage(constants="printed"), n_runs=2, seed=1)
+    assert runs.algorithm == "rage"
+    assert runs.n_pulls.tolist() == simulate(EASY, "rage", constants="printed", n_runs=2, seed=1).n_pulls.tolist()
+
+
+def test_matrices_are_shown_by_their_size() -> None:
+    """A table or a long list in the options does not fill the summary."""
+    assert brief([[1.0, 2.0]] * 9) == "9 x 2 numbers"
+    assert brief([0.5] * 100) == "100 values"
+    assert brief([[1.0], [2.0, 3.0]]) == "2 rows"
+    assert (brief([1.0, 0.5]), brief("betting"), brief(None)) == ("[1.0, 0.5]", "betting", "None")
+    runs = simulate(problems.unit_basis(np.arange(20.0)), n_runs=1, costs=np.ones(20))
+    assert "costs=20 values" in runs.summary()
 
 
 def test_means_outside_the_bounds_of_rewards_are_refused_by_name() -> None:
@@ -278,3 +387,27 @@ else:
     raise SystemExit("two processes without joblib")
 """
     subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
+
+
+def test_traces_say_the_way_of_a_run() -> None:
+    """On a grid of times; the runs are those without traces, and shares tend to the design."""
+    plain = simulate(EASY, n_runs=2, seed=3, delta=1e-6)
+    runs = simulate(EASY, n_runs=2, seed=3, delta=1e-6, trace=True, n_jobs=2)
+    assert same(plain, runs)
+    assert plain.traces == ()
+    for trace, n_pulls in zip(runs.traces, runs.n_pulls, strict=True):
+        assert trace.times[-1] == n_pulls == trace.counts[-1].sum()
+        assert (np.diff(trace.times) > 0).all()
+        assert len(trace.times) < 60 < n_pulls
+        assert trace.counts.shape == (len(trace.times), 3)
+        assert trace.evidence[-1] >= np.log(1e6)
+        assert trace.support.tolist() == [int((row > 0).sum()) for row in trace.counts]
+    design = sp.characteristic_time(EASY.X, EASY.theta)
+    weights = dict(zip(design.support.tolist(), design.weights.tolist(), strict=True))
+    assert abs(runs.traces[0].shares[-1] - [weights.get(arm, 0.0) for arm in range(3)]).max() < 0.2
+    canvas = runs.plot_shares(weights, run=1)
+    assert len(canvas.axes[0].lines) == 3 + len(weights)
+    with pytest.raises(InvalidInput, match="trace=True"):
+        plain.plot_shares()
+    with pytest.raises(InvalidInput, match="`trace` needs a list of arms"):
+        simulate(problems.sphere_set(2), n_runs=1, trace=True)

@@ -387,3 +387,34 @@ def test_instances_are_shared_between_cells_of_one_problem(tmp_path: Path, monke
     monkeypatch.setattr(module, "check_cells", lambda _: None)
     sweep(tiny(), tmp_path, n_runs=4)
     assert len(calls) == 2
+
+
+ENDLESS = """
+import os, sys, time
+from pathlib import Path
+from surepick.simulation.parallel import dispatch
+
+def work(folder, runs):
+    (Path(folder) / f"{os.getpid()}").touch()
+    time.sleep(600)
+
+for _ in dispatch(work, [sys.argv[1]], [range(4)], lambda _: None, n_jobs=2):
+    pass
+"""
+
+
+def test_processes_end_when_their_parent_is_killed(tmp_path: Path) -> None:
+    """They went on for ever before, and took the cores of the next sweep."""
+    script, seen = tmp_path / "endless.py", tmp_path / "seen"
+    script.write_text(ENDLESS)
+    seen.mkdir()
+    process = subprocess.Popen([sys.executable, str(script), str(seen)], start_new_session=True)
+    try:
+        until(lambda: len(list(seen.iterdir())) == 2)
+        process.kill()
+        process.wait()
+        workers = [int(path.name) for path in seen.iterdir()]
+        until(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers))
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)

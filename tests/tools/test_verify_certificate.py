@@ -635,3 +635,38 @@ def test_an_interval_that_an_audit_has_cut_is_not_bet_on(tmp_path: Path, monkeyp
         assert verified(tmp_path, study.certificate(), as_rows(study))[0] == AGREES
     assert any(closed), "there was none"
     assert not any(judged)
+
+
+CALLED: dict[str, dict[str, Any]] = {
+    "a threshold": {"threshold": 70, "epsilon": 0.3},
+    "few wrong calls, noise known": {"threshold": 70, "epsilon": 0.3, "calls": "fdr", "noise_std": 1.0},
+    "a control by name": {"control": "alloy 3", "margin": 0.5, "epsilon": 0.3},
+    "none meets it": {"threshold": 90},
+    "some are open": {"threshold": 70, "budget": 40},
+}
+
+
+@pytest.mark.parametrize("case", CALLED)
+def test_calls_are_made_again(case: str, tmp_path: Path) -> None:
+    """Every call, the evidence and the verdict follow from the log, a correction included; a changed call does not."""
+    rng = np.random.default_rng(5)
+    X = np.column_stack([np.ones(12), rng.normal(size=(12, 3))])
+    arms, means = sp.FiniteArms(X, names=[f"alloy {row}" for row in range(12)]), X @ [69.0, 2.0, 1.0, -1.0]
+    study = sp.create_study("alloys", arms=arms, storage="memory:", **CALLED[case])
+    while not study.stopped and (asks := study.ask(4)):
+        for ask in asks:
+            study.tell(ask.id, float(means[ask.arm] + rng.normal()))
+        if study.status.n_pulls == 12:
+            study.correct(3, float(means[study.state.measurements[2].arm]), reason="mistyped")
+    certificate = study.certificate()
+    study.export("csv", tmp_path / "study.csv")
+    log = (tmp_path / "study.csv").read_text("utf-8")
+    code, said = verified(tmp_path, certificate, log)
+    assert code == AGREES, said
+    assert "calls" not in said
+    wrong = copy.deepcopy(certificate)
+    wrong["calls"]["alloy 0"] = "met" if wrong["calls"]["alloy 0"] != "met" else "failed"
+    head = certificate["log"]
+    code, said = verified(tmp_path, signed(wrong, [("", head["hash"], "")] * head["events"]), log)
+    assert code == verify_certificate.DISAGREES
+    assert "certificate: calls is" in said

@@ -30,15 +30,20 @@ from surepick.core.design import Design
 from surepick.core.design.directions import GapDirections, RowDirections
 from surepick.core.design.generation import PreparedArms
 from surepick.core.design.solve import optimal_design, separating_design
+from surepick.core.design.targets import rows_apart
 from surepick.core.linalg import one_blas_thread
+from surepick.core.noise import noise_estimate
 from surepick.errors import InvalidInput
 from surepick.sampling.base import Sampler, SamplerContext
 from surepick.sampling.pairs import InPairs, Pairs, PairSampler, span_of_differences
+from surepick.sampling.pool import PoolSampler
 from surepick.sampling.schedules import Geometric, Schedule, schedule_for
 from surepick.sampling.tracking import EigenvalueFloor, ExplorationSet, Tracker, Tracking, check_share, exploration_set
-from surepick.stopping import as_rule
+from surepick.stopping import Stopping, as_rule
 from surepick.stopping.base import Rule
 from surepick.stopping.betting import Betting, has_sets
+from surepick.stopping.pool import PoolBetting
+from surepick.stopping.targets import Targets
 from surepick.types import Array, IntArray
 
 # Relative gaps of the designs. A gap of one percent costs at most one percent of the pulls. Early on the estimate is
@@ -109,9 +114,14 @@ class LazyTrackAndStop(Options):
     takes_vectors: ClassVar[bool] = True
     supports_top_m: ClassVar[bool] = True
     takes_costs: ClassVar[bool] = True
+    takes_target: ClassVar[bool] = True
+    takes_batch: ClassVar[bool] = True
+    takes_pool: ClassVar[bool] = True
 
     def compose(self, task: Task) -> tuple[Sampler, Rule]:
         """Return the sampler and the stopping rule."""
+        if task.pool is not None:
+            return PoolSampler(task), PoolBetting()
         if not task.arms.is_enumerable:
             return self._rounds(task).compose(task)
         if self.design is not None:
@@ -126,7 +136,9 @@ class LazyTrackAndStop(Options):
             arms, self.exploration_set or ("random" if is_paper else "pivoted"), measured.spanning, task.seed
         )
         can_bet = task.candidates.is_local and not (task.m > 1 and task.epsilon > 0.0)
-        usual = "betting" if can_bet else "evidence"
+        usual: Stopping = "betting" if can_bet else "evidence"
+        if task.target is not None:
+            usual = Targets()
         rule = as_rule(
             self.stopping or ("paper-appendix" if is_paper else usual),
             start_arms=chosen,
@@ -156,13 +168,15 @@ class LazyTrackAndStop(Options):
             g_mix=check_share(usual_g_mix if self.g_mix is None else self.g_mix),
             is_mix_decaying=self.g_mix is None and rule.has_determinant_price,
             least=least if pairs is None else math.ceil(least / 2),
-            lazy=LAZY if self.schedule is None and not (is_paper or by_sets) else 1.0,
+            lazy=LAZY if self.schedule is None and task.batch is None and not (is_paper or by_sets) else 1.0,
             first=FIRST_BLOCK if by_sets else 2,
         )
         return sampler if pairs is None else PairSampler(sampler, pairs), rule
 
     def unsupported(self, task: Task) -> str | None:
-        """Refuse candidates whose differences are no differences of arms, where groups have offsets."""
+        """Refuse options of sampling in a pool, and with offsets candidates that are no differences of arms."""
+        if task.pool is not None:
+            return self._odd_in_pool()
         if task.groups != "offset" or task.candidates is task.arms or not task.candidates.is_local:
             return None
         if not task.arms.is_enumerable or task.rows.stds is not None:
@@ -175,6 +189,14 @@ class LazyTrackAndStop(Options):
             'groups="offset" compares candidates by differences of arms, and these do not span the differences of the '
             'candidates; add arms, or use groups="watch".'
         )
+
+    def _odd_in_pool(self) -> str | None:
+        """Return why these options have no meaning for a pool."""
+        values = {one.name: (getattr(self, one.name), one.default) for one in fields(self)}
+        given = [name for name, (value, default) in values.items() if not (value is default or str(value) == default)]
+        if not given or (given == ["stopping"] and self.stopping == "betting"):
+            return None
+        return f"`{given[0]}` must be left out beside `pool`: every item is asked of all arms left, and bets decide."
 
     def _rounds(self, task: Task) -> Rounds:
         """Return the algorithm for a set of vectors; refuse options that have no meaning there."""
@@ -246,7 +268,13 @@ class LazySampler:
         if is_fresh or (is_large and is_early):
             return
         try:
-            directions = self._directions(context) if context.pairs is None else self._listed(context, *context.pairs)
+            directions: GapDirections | RowDirections
+            if self.task.target is not None:
+                directions = self._calls(context)
+            elif context.pairs is not None:
+                directions = self._listed(context, *context.pairs)
+            else:
+                directions = self._directions(context)
         except InvalidInput:
             return  # estimates tie or nearly so: the design in force stays
         tol = LARGE_TOL if is_large else min(max(TIGHTEST_TOL, 0.3 * context.n_pulls**-0.5), LOOSEST_TOL)
@@ -335,6 +363,17 @@ class LazySampler:
             self._design = replace(self._design, hardest=hardest[is_left], multipliers=multipliers)
         self._index = index
         return directions
+
+    def _calls(self, context: SamplerContext) -> RowDirections:
+        """Return the directions of the candidates without a call."""
+        task, estimate = self.task, context.estimate
+        assert context.theta is not None
+        assert task.target is not None
+        noise = noise_estimate(estimate) if task.given_noise_std is None else task.given_noise_std
+        errors = estimate.factor() * (noise if math.isfinite(noise) else 0.0)
+        return RowDirections(
+            RowSubset(rows_apart(task.rivals, task.target, context.theta, task.epsilon, context.alive, errors))
+        )
 
     def next(self) -> int:
         """Return the next arm."""

@@ -65,7 +65,7 @@ class Options:
             return given
         return paper if self.is_paper else practical
 
-    def rule(self, usual: str) -> Rule:
+    def rule(self, usual: Stopping) -> Rule:
         """Return the rule of `stopping`, or the usual one."""
         return as_rule(self.stopping or usual, elimination=self.elimination)
 
@@ -115,12 +115,22 @@ def _limits(algorithm: object, name: str, task: Task) -> Iterator[str]:
             f"`noise_std` must be given: {name} plans with it. Or use another algorithm, such as "
             '"lazy-track-and-stop", which learns it.'
         )
-    asked = {"m": task.m > 1 and not can("supports_top_m"), "costs": task.costs is not None and not can("takes_costs")}
+    asked = {
+        "m": task.m > 1 and not can("supports_top_m"),
+        "costs": task.costs is not None and not can("takes_costs"),
+        "threshold": task.target is not None and task.target.control is None and not can("takes_target"),
+        "control": task.target is not None and task.target.control is not None and not can("takes_target"),
+        "batch": task.batch is not None and not can("takes_batch"),
+        "goal": task.spends_all and not can("takes_batch"),
+        "pool": task.pool is not None and not can("takes_pool"),
+    }
     for option in [option for option, is_too_much in asked.items() if is_too_much]:
         yield f'`{option}` cannot be given to {name}, which plans without; use "lazy-track-and-stop".'
     arms, candidates = task.arms, task.candidates
     if not (arms.is_enumerable or can("takes_vectors")):
         yield f'{name} needs a list of arms, got {arms.description}; use "lazy-track-and-stop".'
+    if not arms.is_enumerable and (named := "batch" if task.batch else "goal" if task.spends_all else ""):
+        yield f"`{named}` needs a list of arms, got {arms.description}, whose design fixes the blocks; leave it out."
     if candidates is not arms and not (candidates.is_enumerable or can("takes_vector_candidates")):
         yield (
             f'{name} needs a list of candidates, got {candidates.description}; use "g-static" or "uniform", with '

@@ -42,8 +42,10 @@ from surepick.core.thresholds import UnionThreshold
 from surepick.errors import InvalidInput
 from surepick.sampling.fixed import LARGEST_TABLE, Drawn, FixedSampler, GreedyAllocation, Source
 from surepick.sampling.tracking import Tracker
+from surepick.stopping import Stopping
 from surepick.stopping.base import Rule, RuleState, Verdict
 from surepick.stopping.glr import GLR
+from surepick.stopping.targets import Targets
 from surepick.types import Array, Guarantee
 
 # Gap of the oracle's design. It is computed once, so accuracy costs little.
@@ -67,10 +69,12 @@ class Uniform(Options):
 
     takes_vector_candidates: ClassVar[bool] = True
     supports_top_m: ClassVar[bool] = True
+    takes_target: ClassVar[bool] = True
 
     def compose(self, task: Task) -> tuple[FixedSampler, Rule]:
         """Return the sampler and the stopping rule."""
-        rule = self.rule("heuristic" if self.is_paper else "betting")
+        usual: Stopping = "heuristic" if self.is_paper else "betting"
+        rule = self.rule(usual if task.target is None else Targets())
         n_arms = task.rows.n_arms
         start = range(n_arms) if self.is_paper else task.spanning.tolist()
         return FixedSampler(start, InTurn(n_arms), rule=rule, least=rule.min_block(task), schedule=self.schedule), rule
@@ -96,7 +100,7 @@ class _Static(Options, ABC):
     def compose(self, task: Task) -> tuple[FixedSampler, Rule]:
         """Return the sampler and the stopping rule."""
         own = union_rule(task, elimination=bool(self.elimination))
-        rule = own if self.is_own_rule else self.rule("betting")
+        rule = own if self.is_own_rule else self.rule("betting" if task.target is None else Targets())
         source = self.source(task)
         return FixedSampler(task.spanning, source, rule=rule, least=rule.min_block(task), schedule=self.schedule), rule
 
@@ -121,6 +125,7 @@ class GStatic(_Static):
 
     takes_vector_candidates: ClassVar[bool] = True
     supports_top_m: ClassVar[bool] = True
+    takes_target: ClassVar[bool] = True
 
     def source(self, task: Task) -> Source:
         """Return the sequence of arms after the start."""

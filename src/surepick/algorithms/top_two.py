@@ -78,6 +78,7 @@ class TopTwo(Options):
     """
 
     plans_with_noise: ClassVar[bool] = True
+    takes_batch: ClassVar[bool] = True
     leader: Literal["best", "thompson"] | None = None
     challenger: Literal["transport", "transport-penalised", "resample"] = "transport"
     selection: Literal["greedy", "ratio", "ids", "coin", "evidence-greedy"] = "greedy"

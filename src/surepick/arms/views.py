@@ -33,6 +33,7 @@ from surepick.core.checks import check_count, check_distinct, check_features, ch
 from surepick.core.design import Design, optimal_design
 from surepick.core.design.generation import frame_of, spanning_arms
 from surepick.core.design.solve import as_candidates
+from surepick.core.design.targets import Target
 from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import SMALLEST_SQUARE, Mixture, log_sum_exp
 from surepick.core.linalg import inverse_factor, triangular, upper_inverse
@@ -355,12 +356,20 @@ class Task:
     """Whether the proof needs blocks that are asked in random order."""
     model: str = "linear"
     """Or "unstructured": every arm has a mean of its own."""
+    batch: int | None = None
+    """Pulls of every block; None: as many as the sampler plans."""
+    spends_all: bool = False
+    """Whether sampling goes on after a proof, until the budget is spent."""
     groups: str = "watch"
     """Or "offset": every group of measurements, a day or a bench, may read high or low."""
     drift: float = 0.0
     """Largest distance of two readings of one arm within a block that a drift causes."""
     edition: int = 1
     """Which arms are asked where options leave it open, see `learning.spec.EDITION`."""
+    target: Target | None = None
+    """What candidates are held against; None: the best is sought."""
+    pool: int | None = None
+    """Items of the table of scores, each asked of all arms once; None: rewards come from no table."""
 
     @property
     def noise_std(self) -> float:

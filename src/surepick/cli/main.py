@@ -243,11 +243,13 @@ def bench_run(
 @bench.command("report")
 def bench_report(
     folder: Annotated[Path, typer.Argument(help="Folder of results, or a folder of such folders.")],
+    *,
+    latex: Annotated[bool, typer.Option("--latex", help="Also report.tex, and figures as PDF for a paper.")] = False,
 ) -> int:
     """Write the report of finished runs."""
     from surepick.cli.reproduce import bench_report as report_on  # noqa: PLC0415 (`--help` stays quick)
 
-    return report_on(folder)
+    return report_on(folder, latex=latex)
 
 
 @bench.command("compare")

@@ -60,6 +60,7 @@ def _print_plan(planned: Plan, rehearsed: Runs | None, arms: str, output: Format
     if output is not Format.TABLE:
         simulated = None if rehearsed is None else _summary(rehearsed)
         found = {**_row(planned), "m": planned.m, "is_possible": planned.is_possible}
+        found |= {} if planned.by_rounds is None else {"rounds": asdict(planned.by_rounds)}
         write(output, {**found, "simulated": simulated, "others": rows}, rows)
         return
     print_roles(console, arms)

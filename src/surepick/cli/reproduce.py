@@ -78,10 +78,11 @@ def run_experiments(experiments: Sequence[Experiment], options: ExperimentOption
     return Code.FAILURE if has_failed else Code.OK
 
 
-def write_report_of(folders: Sequence[Path], out: Path, console: "Console") -> None:
+def write_report_of(folders: Sequence[Path], out: Path, console: "Console", *, latex: bool = False) -> None:
     """Write the report and print its files."""
-    markdown, page, *_ = write_report(folders, out)
-    console.print(f"report: {markdown}, {page}", soft_wrap=True)
+    markdown, page, *_ = write_report(folders, out, latex=latex)
+    also = f", {out / 'report.tex'}" if latex else ""
+    console.print(f"report: {markdown}, {page}{also}", soft_wrap=True)
 
 
 def _n_runs(experiment: Experiment, options: ExperimentOptions) -> int:
@@ -114,7 +115,7 @@ def run_files(files: Sequence[Path], options: ExperimentOptions) -> Code:
     return run_experiments([read_experiment(file) for file in files], options)
 
 
-def bench_report(folder: Path) -> Code:
+def bench_report(folder: Path, *, latex: bool = False) -> Code:
     """Report on a folder of results, or on all such folders in it."""
     if not folder.is_dir():
         raise InvalidInput(f"there is no folder {folder}.")
@@ -127,7 +128,7 @@ def bench_report(folder: Path) -> Code:
         )
     for one in folders:
         settle(one, read_experiment(one / EXPERIMENT))
-    write_report_of(folders, folder, stages(Format.TABLE))
+    write_report_of(folders, folder, stages(Format.TABLE), latex=latex)
     return Code.OK
 
 

@@ -263,7 +263,8 @@ def _check(request: Request) -> None:
     if request.max_pulls is not None:
         check_count("max_pulls", request.max_pulls, least=0)
     if request.audit:
-        check_audit(Spec.of(options=request.settings).noise_model, request.arms.arms)
+        spec = Spec.of(options=request.settings)
+        check_audit(spec.noise_model, request.arms.arms, spec.pool)
     if request.log is not None and request.log.suffix.lower() == ".csv":
         raise InvalidInput(
             f"--log must be a study file such as log.db, got {request.log}; pass a .csv log of an earlier version as "
@@ -516,7 +517,8 @@ def _print_table(console: "Console", request: Request, result: Result) -> None:
     order = [row for row in np.argsort(-rows.estimate, kind="stable").tolist() if row not in hidden]
     has_intervals = bool(np.isfinite(rows.high).any())  # not while a noise that is learnt may be of any size
     interval = [f"{100 * (1 - result.delta):g} % interval"] if has_intervals else []
-    table = new_table(["rank", "arm", "estimate", *interval, "pulls"], left=["arm"])
+    calls = [] if result.calls is None or result.guarantee == "withdrawn" else ["call"]
+    table = new_table(["rank", "arm", "estimate", *interval, "pulls", *calls], left=["arm", "call"])
     table.title, table.title_justify = f"{N_SHOWN} of {len(rows)} arms" if len(order) > N_SHOWN else None, "left"
     half = rows.high - rows.estimate
     width = float(np.median(half[np.isfinite(half)])) if has_intervals else math.inf
@@ -527,9 +529,8 @@ def _print_table(console: "Console", request: Request, result: Result) -> None:
         bounds = between(rows.low[row], rows.high[row], places) or "-"
         more = [f"{len(arms) - N_SHOWN} more"] if len(arms) > N_SHOWN else []
         named = " = ".join([*map(request.arms.label, arms[:N_SHOWN]), *more])
-        table.add_row(
-            str(rank), named, fixed(rows.estimate[row], places), *([bounds] if has_intervals else []), str(pulls)
-        )
+        cells = [str(rank), named, fixed(rows.estimate[row], places), *([bounds] if has_intervals else []), str(pulls)]
+        table.add_row(*cells, *((result.calls or {}).get(row, "control") for _ in calls))
     console.print(table)
 
 
@@ -561,7 +562,8 @@ def _how_to_go_on(request: Request, *, is_cut_off: bool) -> str:
     if log is None:
         return "with --log log.db every measurement is kept, and the same command goes on where it was."
     if not is_cut_off and request.max_pulls is None:  # then it was the budget that ended it
-        reopen = shlex.join(["surepick", "reopen", "--storage", str(log), "--budget", "MORE", "--reason", "WHY"])
-        return f"the budget is spent. To go on: {reopen}, then the same command with that --budget."
+        more = "--budget" if request.settings.get("rounds") is None else "--rounds"
+        reopen = shlex.join(["surepick", "reopen", "--storage", str(log), more, "MORE", "--reason", "WHY"])
+        return f"the budget is spent. To go on: {reopen}, then the same command with that {more}."
     limit = "" if is_cut_off else " and a larger --max-pulls, or none,"
     return f"the same command with --log {log}{limit} goes on exactly here."

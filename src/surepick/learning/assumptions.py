@@ -56,7 +56,7 @@ def assumptions(result: "Result") -> list[Assumption]:
         chosen += f"; {counted(n_others, 'result')} came without being asked for"
     nouns = {"fail": "lost measurement", "correct": "correction", "void": "void result"}
     changes = ", ".join(counted(kinds[kind], noun) for kind, noun in nouns.items() if kinds[kind])
-    options = f"The {result.rule} rule, delta = {result.delta:g} and epsilon = {result.epsilon:g}"
+    options = f"The {result.rule} rule, {_targets(result)}delta = {result.delta:g} and epsilon = {result.epsilon:g}"
     listed = [
         (_sentence(_noise(result, seen=False)), _noise_checked(result)),
         ("Every arm was chosen before its reward was seen.", f"{chosen}."),
@@ -69,10 +69,23 @@ def assumptions(result: "Result") -> list[Assumption]:
             f"The {part} begins with them.",
         ),
     ]
+    if result.pool is not None:
+        drawn = f"The order was drawn from the seed {result.seed}."
+        listed.append(("The scores do not depend on the order in which the items were asked.", drawn))
     if mean := _mean(result):
         watched = f"Contradicted. {result.misfit}" if result.model_check == "contradicted" else "Not contradicted."
         listed.insert(0, (_sentence(mean.rstrip(",")), model_checked(result) or watched))
     return [Assumption(*one) for one in listed]
+
+
+def _targets(result: "Result") -> str:
+    """Name the threshold, or control and margin; "" without."""
+    target = result.specification
+    if target is None:
+        return ""
+    named = f"threshold = {target.value:g}" if target.control is None else "the control"
+    margin = f", margin = {-target.value:g}" if target.control is not None and target.value else ""
+    return f"{named}{margin}, calls = {target.calls}, "
 
 
 def _n_unsolicited(result: "Result") -> int:
@@ -106,6 +119,9 @@ def _mean(result: "Result") -> str:
 
 def _noise(result: "Result", *, seen: bool) -> str:
     """Name the assumption about the noise, with the level that the data show if `seen`."""
+    if result.pool is not None and result.reward_range is not None:
+        lo, hi = result.reward_range
+        return f"every arm has one fixed score on each of the {result.pool:,} items, between {lo:g} and {hi:g}"
     return noise_of(result).assumption(result.noise_law, result.noise_std if seen else math.nan)
 
 

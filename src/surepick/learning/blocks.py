@@ -23,8 +23,9 @@ import numpy as np
 from surepick.arms.views import Task
 from surepick.core.linalg import one_blas_thread
 from surepick.errors import InvalidInput
-from surepick.learning.groups import GroupLabel, check_fixed, label_text
+from surepick.learning.groups import ITEM, GroupLabel, check_fixed, label_text
 from surepick.sampling.base import Apportions, Follows, Sampler, SamplerContext, SubBlocks
+from surepick.sampling.pool import PoolSampler
 from surepick.stopping.base import Rule, Start
 from surepick.types import Array, AskNumber, ResultNumber
 
@@ -105,14 +106,16 @@ class Ledger:
 
     Args:
         opens_ahead: whether a block may open before the results of earlier ones are all in.
+        item_labels: the item of each block in a pool, which its asks have in their labels.
     """
 
-    def __init__(self, *, opens_ahead: bool) -> None:
+    def __init__(self, *, opens_ahead: bool, item_labels: Sequence[GroupLabel] = ()) -> None:
         self.n_asked = 0
         """Asks so far, which is the number of the next new ask; a repeated ask counts once."""
         self.n_opened = 0
         """Blocks opened so far."""
-        self.has_labels = False
+        self._item_labels = item_labels
+        self.has_labels = bool(item_labels)
         """Whether an ask was ever made with a label."""
         self._opens_ahead = opens_ahead
         self._unsettled: deque[PlannedBlock] = deque()
@@ -218,18 +221,32 @@ class Ledger:
             newest = None
         if newest is None and self._failed:
             ask = self._failed.popleft()
-            ask.has_failed, ask.group = False, group
+            ask.has_failed, ask.group = False, self._with_item(ask.block, group)
             return ask.number, ask.arm
         arm = draw()
         if newest is None:
             ask = _Ask(number, arm, None, group=group)
         else:
-            ask = _Ask(number, arm, newest, len(newest.arms), group=group)
+            ask = _Ask(number, arm, newest, len(newest.arms), group=self._with_item(newest, group))
             newest.arms.append(arm)
         self.n_asked += 1
         self._asks[number] = ask
         self._of_arm.setdefault(arm, []).append(ask)
         return number, arm
+
+    def _with_item(self, block: PlannedBlock | None, group: GroupLabel) -> GroupLabel:
+        """Return the label of an ask of a block: in a pool with the item."""
+        if not self._item_labels or block is None:
+            return group
+        if any(factor == ITEM for factor, _ in group):
+            raise InvalidInput(
+                f"the items of a pool are asked in random order, got {label_text(group)!r}; leave the item out."
+            )
+        return tuple(sorted((*group, *self._item_labels[block.number - 1])))
+
+    def asked_label(self, number: AskNumber) -> GroupLabel:
+        """Return the label of an ask that is not told."""
+        return self._asks[number].group
 
     def cut(self) -> None:
         """End the newest block with the asks that were made of it."""
@@ -249,7 +266,10 @@ class Ledger:
         if number is None:
             # Failed or not: else giving asks up would decide, after a look at a result, whether the result gets bets.
             asks = self._of_arm.get(arm, ())
-            oldest = _first(ask for ask in asks if ask.group in ((), group)) if group else _first(asks)
+            if group and self._item_labels:
+                oldest = _first(ask for ask in asks if {*group} <= {*ask.group}) or _first(asks)
+            else:
+                oldest = _first(ask for ask in asks if ask.group in ((), group)) if group else _first(asks)
             if oldest is None and asks:
                 others = ", ".join(sorted({repr(label_text(ask.group)) for ask in asks}))
                 raise InvalidInput(
@@ -268,6 +288,10 @@ class Ledger:
     def label_of(self, number: AskNumber, told: GroupLabel) -> GroupLabel:
         """Return the label of the result of an ask: that of the ask, or the one that was told."""
         asked = self._asks[number].group
+        if self._item_labels:  # a label beside that of the item
+            both = {**dict(asked), **dict(told)}
+            told = tuple(sorted(both.items())) if {*asked} <= {*both.items()} else told
+            return told if {*asked} <= {*told} else check_fixed(f"ask {number}", asked, told)
         return check_fixed(f"ask {number}", asked, told) if told else asked
 
     def tell(self, number: AskNumber, result: ResultNumber, *, is_named: bool) -> bool:
@@ -328,8 +352,10 @@ LONGEST = 1_000_000
 """Most asks of a block whose arms are all drawn when it opens."""
 
 
-def shuffled(arms: Sequence[int], seed: int, first: int, n_parts: int = 1) -> list[int]:
+def shuffled(arms: Sequence[int], seed: int, first: int, n_parts: int = 1, *, in_pairs: bool = False) -> list[int]:
     """Return the arms of a block in random order; those of each of `n_parts` repetitions by themselves.
+
+    `in_pairs` keeps the two arms of a pair together, in random order: a group measures whole pairs.
 
     The order depends on the seed and on the number of the block's first ask, both of which are in the log. It sorts raw
     random numbers, of which numpy never changes the stream, unlike that of its permutations.
@@ -337,6 +363,12 @@ def shuffled(arms: Sequence[int], seed: int, first: int, n_parts: int = 1) -> li
     if not arms:
         return []
     keys = np.random.PCG64([seed, first]).random_raw(len(arms)).reshape(n_parts, -1)
+    if in_pairs:
+        drawn = keys.ravel().tolist()
+        pairs = [
+            sorted(range(start, min(start + 2, len(arms))), key=drawn.__getitem__) for start in range(0, len(arms), 2)
+        ]
+        return [arms[place] for pair in sorted(pairs, key=lambda pair: drawn[pair[0]]) for place in pair]
     order = np.argsort(keys, axis=1, kind="stable") + np.arange(0, len(arms), keys.shape[1])[:, None]
     return [arms[place] for place in order.ravel().tolist()]
 
@@ -411,6 +443,7 @@ class Plans:
         self.differs = False
         """Whether the last plan that was checked is another than the own one."""
         self._costs, self._budget, self._least = costs, budget, rule.min_block(task)
+        self._batch = task.batch
         self._has_offsets = task.groups == "offset"
         self._spent = 0.0  # cost of all asks so far
         self._left: deque[int] = deque()
@@ -429,10 +462,15 @@ class Plans:
         """
         self.is_proposing = True
         length, arms, is_last = self._look(context), list[int](), False
-        if ends is not None and self._has_offsets:
+        if ends is not None and self._has_offsets and self._batch is None:
             left, size = ends
             length = left + max(0, math.ceil((length - left) / size)) * size
-        if self._budget is not None:
+        if isinstance(self.sampler, PoolSampler):
+            arms = [self.sampler.next() for _ in range(length)]
+            price, is_last = sum(map(self.cost_of, arms)), self.sampler.is_last
+            if self._budget is not None and price > self._budget - self._spent:  # part of an item is no use
+                length, arms, is_last = 0, [], True
+        elif self._budget is not None:
             arms, is_last = self._within_budget(length, self._budget - self._spent)
             length = len(arms)
         elif draws or self._needs_order or (self._is_shuffled(context) and length <= LONGEST):
@@ -444,7 +482,7 @@ class Plans:
             arms = [self.sampler.next() for _ in range(length)]
         n_parts = self.sampler.n_parts if isinstance(self.sampler, SubBlocks) else 1
         if self._is_shuffled(context):
-            arms = shuffled(arms, self._seed, first, n_parts)
+            arms = shuffled(arms, self._seed, first, n_parts, in_pairs=self._has_offsets)
         self.proposed = Plan(first, length, tuple(arms), n_parts, is_last)
         return self.proposed
 
@@ -471,7 +509,7 @@ class Plans:
             assert followed.context is not None
             length, own = self._look(followed.context), [self.sampler.next() for _ in plan.arms]
             if self._is_shuffled(followed.context):
-                own = shuffled(own, self._seed, plan.first, plan.n_parts)
+                own = shuffled(own, self._seed, plan.first, plan.n_parts, in_pairs=self._has_offsets)
             # A budget cuts blocks short, or lengthens the last. Groups lengthen any.
             has_own_length = self._budget is None and not self._has_offsets
             self.differs = tuple(own) != plan.arms or (has_own_length and length != plan.length)
@@ -564,7 +602,8 @@ class Plans:
     def _look(self, context: SamplerContext) -> int:
         if isinstance(self.sampler, Apportions):
             self._wanted.append((context.n_pulls, self.sampler.planned()))
-        return self.sampler.open(context)
+        length = self.sampler.open(context)
+        return self._batch or length
 
     def _within_budget(self, length: int, whole: float) -> tuple[list[int], bool]:
         """Draw the arms of a block, as many as the budget allows; return them and whether the budget ends with them.

@@ -15,11 +15,13 @@ import numpy as np
 
 from surepick._texts import counted, joined, percent, vector_words
 from surepick.arms.base import same_features
+from surepick.learning import calls
 from surepick.learning.assumptions import REPEATS_ADVICE, assumed
+from surepick.learning.calls import Label, named
 from surepick.learning.groups import label_text
 from surepick.learning.model import DRIFTS, IF_GROUP, IF_SLIP
 from surepick.learning.noise_models import looks_binary
-from surepick.learning.progress import Label, far_words, named, sentences, too_few
+from surepick.learning.progress import far_words, sentences, too_few
 from surepick.types import Guarantee
 
 if TYPE_CHECKING:
@@ -70,14 +72,19 @@ def verdict(result: "Result", *, numbers: bool = True) -> str:
         pulls += f" at a cost of {result.cost:,.4g}" if is_all else f" (all {result.n_pulls:,} cost {result.cost:,.4g})"
     if result.best is None:
         return f"No leader yet: {pulls} of {counted(len(result.counts), 'different arm')} {too_few(result)}."
-    leader = _leader(result, numbers=numbers)
     if result.guarantee == "withdrawn":
-        return _withdrawn(result, leader, pulls)
-    if not result.stopped:
-        said = "Not decided." if result.interrupted else f"Not decided ({pulls})."
-        return f"{said} {_doubt(result)}" if result.guarantee == "doubtful" else said
+        return _withdrawn(result, numbers=numbers, pulls=pulls)
+    if result.calls is not None:
+        doubt = _doubt(result) if result.guarantee == "doubtful" else ""
+        return calls.verdict(result, label_of(result), pulls, doubt)
+    leader = _leader(result, numbers=numbers)
     # A name keeps its spelling also where it opens the sentence.
     leader = leader if result.best_name is not None else leader[0].upper() + leader[1:]
+    if not result.stopped:
+        said = "Not decided." if result.interrupted else f"Not decided ({pulls})."
+        if result.goal == "fixed-budget":
+            said = f"{leader} has the best estimate, not proved ({pulls} of a fixed budget)."
+        return f"{said} {_doubt(result)}" if result.guarantee == "doubtful" else said
     if result.guarantee == "doubtful":
         are = "are" if result.m > 1 else "is"
         return f"{leader} {are} the answer of the {result.rule} rule after {pulls}, in doubt. {_doubt(result)}"
@@ -90,10 +97,13 @@ def _doubt(result: "Result") -> str:
     return f"A risk of {percent(result.delta)} cannot be claimed: {result.noise_doubt}"
 
 
-def _withdrawn(result: "Result", leader: str, pulls: str) -> str:
-    were, lead = ("were", "lead") if result.m > 1 else ("was", "leads")
-    claimed = f"{were} to be the answer after {pulls}" if result.stopped else f"{lead} after {pulls}"
-    refused = f"No answer can be defended: {leader} {claimed}, but"
+def _withdrawn(result: "Result", *, numbers: bool, pulls: str) -> str:
+    if result.calls is not None:
+        refused = f"No call can be defended after {pulls}:"
+    else:
+        were, lead = ("were", "lead") if result.m > 1 else ("was", "leads")
+        claimed = f"{were} to be the answer after {pulls}" if result.stopped else f"{lead} after {pulls}"
+        refused = f"No answer can be defended: {_leader(result, numbers=numbers)} {claimed}, but"
     if result.repeated:
         return f"{refused} {result.misfit} {REPEATS_ADVICE}"
     if result.misfit.endswith(IF_GROUP):
@@ -148,7 +158,8 @@ def _is_best(result: "Result") -> str:
         slack = f", or lose at most {result.epsilon:g} to those" if result.epsilon > 0.0 else ""
         return f"are the {result.m} best of {total}{slack}"
     slack = f" or loses at most {result.epsilon:g} to it" if result.epsilon > 0.0 else ""
-    return f"is the best of {total}{slack}"
+    pool = f" on the {result.pool:,} items of the pool" if result.pool is not None else ""
+    return f"is the best of {total}{pool}{slack}"
 
 
 def label_of(result: "Result") -> Label:
@@ -169,7 +180,7 @@ def label_of(result: "Result") -> Label:
 def _alike(result: "Result") -> str:
     """Name the arms with the features of the answer, and say whether other arms share features."""
     rows = result.compared
-    own = () if result.arm_set or result.m > 1 else rows.group_of(result.best)
+    own = () if result.arm_set or result.m > 1 or result.calls is not None else rows.group_of(result.best)
     n_others = len(rows.alike) - (len(own) > 1)
     said = []
     if len(own) > 1:
@@ -190,20 +201,20 @@ def unmeasured(result: "Result", *, audit: str = "audit") -> str:
     """
     if not result.stopped or result.candidates is not None or result.arm_set:
         return ""
-    names = [label_of(result)(arm) for arm in result.leaders if not result.counts.get(arm)]
-    if not names:
+    arms = [arm for arm in result.leaders if not result.counts.get(arm)]
+    if not arms:
         return ""
-    was, its = ("was", "its mean follows") if len(names) == 1 else ("were", "their means follow")
+    was, its = ("was", "its mean follows") if len(arms) == 1 else ("were", "their means follow")
+    names = joined(named(arms, label_of(result)))
     return (
-        f"{joined(names)} {was} never measured: {its} from the features. To confirm that, measure after the verdict "
-        f"({audit})."
+        f"{names} {was} never measured: {its} from the features. To confirm that, measure after the verdict ({audit})."
     )
 
 
 def _survivors(result: "Result") -> str:
     """Name the survivors, if some candidates are excluded before the verdict."""
     left, n_compared = result.survivors, len(result.compared)
-    if result.stopped or left is None or len(left) == n_compared:
+    if result.stopped or left is None or len(left) == n_compared or result.calls is not None:
         return ""
     who = "the best is" if result.m == 1 else f"the {result.m} best are"
     among = f"{who} among them at {percent(1.0 - result.delta)} confidence"

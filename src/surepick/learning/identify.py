@@ -91,6 +91,7 @@ def identify(
         pull: measures an arm, given by its row number (by the vector itself where arms are vectors), and returns the
             reward, or a pair of the reward and where or when it was measured, such as (0.7, "day 3"). It may raise
             `Skipped` if the measurement was lost, for any reason but its value; the arm is asked for again later.
+            With a `pool`, it is called with the arm and the item.
         algorithm: its name, see `surepick.algorithms.names()`, or an object such as `surepick.algorithms.Rage()`.
         candidates: what is compared, if not the arms: rows with the same features, never measured.
         audit: check pulls after the verdict, spread over all arms: a number, or "auto" for as many as show a misfit of
@@ -146,7 +147,9 @@ def identify(
     limit = math.inf if max_pulls is None else check_count("max_pulls", max_pulls, least=0)
     learner = create_learner(algorithm, arms, candidates=candidates, **options)
     if audit:
-        check_audit(learner.noise_model, learner.arms)
+        check_audit(learner.noise_model, learner.arms, learner.task.pool)
+        if learner.task.spends_all:
+            raise InvalidInput(f'`audit` must be 0 with goal="fixed-budget", which spends all pulls, got {audit!r}.')
     if isinstance(history, History):
         _replay(learner, history)
         history = None
@@ -180,7 +183,8 @@ class _Session:
     ) -> None:
         self._learner, self._identity = learner, learner.identity
         """Read now: arms that can no longer be read later must not take the rewards with them."""
-        self._pull, self._on_pull, self._audit = pull, on_pull, audit
+        self._pull: Callable[..., float | tuple[float, Any]] = pull
+        self._on_pull, self._audit = on_pull, audit
         self._untold: tuple[Arm, Any] | None = None
         """An arm, and its reward on the way to the learner, alone or with a group."""
         self._n_pulled = 0
@@ -235,16 +239,16 @@ class _Session:
         n_skipped = 0
         while (self._learner.n_planned if is_check else not self._learner.stopped) and self._n_pulled < limit:
             try:
-                asked = self._learner.next_arms()
+                asked = self._next()
             except Exception as error:
                 raise self._blamed(error, "planning the next pull failed:") from error
             # By what `history` had to say, once it was clear that no more of it comes; or the budget is spent.
             if not asked or (self._learner.stopped and not is_check):
                 break
-            arm = asked[0]
+            arm = asked[0][0]
             self._n_pulled += not is_check
             try:
-                reward, group = self._measure(arm)
+                reward, group = self._measure(*asked[0])
             except Skipped:
                 self._is_outside = False
                 self._learner.fail(arm)
@@ -268,10 +272,19 @@ class _Session:
                 return False
         return True
 
-    def _measure(self, arm: Arm) -> tuple[float, GroupLabel]:
+    def _next(self) -> list[tuple[Any, ...]]:
+        """Return the next arm, with its item if there is a pool; none if the budget is spent."""
+        if not self._learner.spec.items:
+            return [(arm,) for arm in self._learner.next_arms()]
+        return [(ask.arm, ask.item) for ask in self._learner.next_asks()]
+
+    def _measure(self, arm: Arm, *item: int | str) -> tuple[float, GroupLabel]:
         self._is_outside = True
         try:
-            self._untold = arm, self._pull(arm)  # in one step: an interrupt right after it must not lose the reward
+            self._untold = (
+                arm,
+                self._pull(arm, *item),
+            )  # in one step: an interrupt right after it must not lose the reward
         except Skipped:
             raise
         except Exception as error:

@@ -18,10 +18,12 @@ from typing import Any, Literal, Unpack, final
 
 import numpy as np
 
+from surepick._texts import counted
 from surepick.algorithms import as_algorithm, check_options
 from surepick.algorithms.options import unsupported
 from surepick.arms.views import Task, arms_given, costs_given, views
 from surepick.core.checks import check_count, written
+from surepick.core.design.targets import Target
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import one_blas_thread
 from surepick.errors import InvalidInput
@@ -35,6 +37,7 @@ from surepick.learning.settlement import Setting, Settlement
 from surepick.learning.snapshot import Algorithm, Ask, Decision, Snapshot
 from surepick.learning.spec import Spec, TaskOptions, takes_options
 from surepick.learning.state import LearnerState
+from surepick.sampling.base import Follows, JoinedBlocks
 from surepick.stopping.base import Rule
 from surepick.stopping.betting import Betting, has_sets
 from surepick.types import Arm, Array, ResultNumber
@@ -76,7 +79,7 @@ class Learner:
             noise.name, noise.std, noise.reward_range, noise.is_binary,
         )  # fmt: skip
         self.delta, self.epsilon, self.misfit, self.seed = spec.delta, spec.epsilon, spec.misfit, spec.seed
-        self.m, self.budget, self.model, self.earlier = spec.m, spec.budget, spec.model, spec.earlier
+        self.m, self.budget, self.model, self.earlier = spec.m, spec.most_pulls, spec.model, spec.earlier
         self.arms = arms_given(arms, spec.model, candidates)
         self.costs = costs_given(spec.costs, self.arms)
         self.measured_arms, self.unscaled, self.candidates = views(self.arms, candidates, spec.seed, noise.stds)
@@ -95,11 +98,27 @@ class Learner:
             needs_bets=noise.needs_bets,
             needs_order=noise.needs_order,
             model=spec.model,
+            batch=spec.batch,
+            spends_all=spec.goal == "fixed-budget",
             groups=spec.groups,
             drift=spec.drift,
             edition=spec.edition,
+            target=self._target(),
+            pool=spec.n_items,
         )
         self._begin()
+
+    def _target(self) -> Target | None:
+        """Return what candidates are held against; a control without a name may be a row number as text."""
+        spec, control = self.spec, self.spec.control
+        if control is None:
+            return None if spec.threshold is None else Target(spec.threshold, None, spec.calls)
+        if isinstance(control, str) and self.candidates.names is None and control.isdecimal():
+            control = int(control)
+        try:
+            return Target(0.0 - spec.margin, int(self.candidates.number_of(control)), spec.calls)
+        except InvalidInput as error:
+            raise InvalidInput(str(error).replace("`arm`", "`control`")) from None
 
     @property
     def has_sets(self) -> bool:
@@ -112,12 +131,23 @@ class Learner:
         sampler, self.rule = self._composition.compose(self.task)
         if why := self.rule.unsupported(self.task):
             raise InvalidInput(why)
+        batch, least = self.task.batch, self.rule.min_block(self.task)
+        if batch is not None and batch < least:
+            raise InvalidInput(
+                f"`batch` must be at least {least}, the fewest pulls that stopping={self.rule.name!r} can judge with "
+                f"{counted(self.measured_arms.dim, 'feature')}, got {batch}; take larger batches."
+            )
         if self.task.needs_order and not self._shuffles:
             option = "`drift`" if self.task.drift > 0.0 else f'noise="{self.noise}"'
             raise InvalidInput(f'{option} needs blocks in random order: leave out variant="paper" and edition=1.')
+        least = self.rule.min_block(self.task)
+        # A sampler that follows plans keeps to the length by itself. Logs of earlier releases go on as they began.
+        if least > 1 and self.task.edition > 1 and not isinstance(sampler, Follows):
+            sampler = JoinedBlocks(sampler, self.task.rows, least)
         sampler = self.noise_model.sampler(sampler, self.measured_arms.dim)
-        setting = Setting(self.task, self.rule, self.noise_model, self.earlier)
-        plans = Plans(sampler, self.task, self.rule, self.costs, self.budget, shuffles=self._shuffles)
+        setting = Setting(self.task, self.rule, self.noise_model, self.earlier, self.spec.items)
+        costs = None if self.spec.rounds is not None else self.costs  # rounds are counted, not priced
+        plans = Plans(sampler, self.task, self.rule, costs, self.budget, shuffles=self._shuffles)
         self.state = LearnerState(setting, plans)
         """What the events add up to; a study proposes and applies its events here."""
         self._read_at: tuple[Settlement, int, int] | None = None
@@ -218,8 +248,13 @@ class Learner:
     def next_asks(self, n: int = 1, *, group: Any = None) -> list[Ask]:
         """Return the next n arms as `next_arms` does, each with the number that `tell` and `fail` accept."""
         label = () if group is None else group_label(group)
-        asks = self.state.ask(_batch_size(n), group=label)
-        return [Ask(number, self.measured_arms.arm_of(arm), label) for number, arm in asks]
+        asks, ledger = self.state.ask(_batch_size(n), group=label), self.state.ledger
+        labels = [ledger.asked_label(number) if self.spec.items else label for number, _ in asks]
+        arms = [self.measured_arms.arm_of(arm) for _, arm in asks]
+        return [
+            Ask(number, arm, own, self.spec.item_of(own))
+            for (number, _), arm, own in zip(asks, arms, labels, strict=True)
+        ]
 
     def tell(self, arm: Arm, reward: float, *, ask: int | Literal["none"] | None = None, group: Any = None) -> None:
         """Take in a result, asked for or not.

@@ -390,10 +390,11 @@ def has_drift(arms: Array, blocks: Array, rewards: Array) -> bool:
     apart = rewards.copy()
     for arm in np.unique(arms):
         apart[arms == arm] -= np.median(rewards[arms == arm])
-    ranks = np.argsort(np.argsort(apart, kind="stable"), kind="stable") - 0.5 * (len(rewards) - 1.0)
+    _, place, ties = np.unique(apart, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(ties) - 0.5 * ties)[place] - 0.5 * len(rewards)  # equal ones share the mean of their ranks
     numbers, block = np.unique(blocks, return_inverse=True)
     more, spare = len(numbers) - 1, len(rewards) - len(numbers) - len(np.unique(arms)) + 1
-    if more <= 0 or spare <= 0:
+    if more <= 0 or spare <= 0 or not ranks.any():
         return False
     between = float((np.bincount(block, ranks) ** 2 / np.bincount(block)).sum())
     within = float(ranks @ ranks) - between
@@ -401,8 +402,10 @@ def has_drift(arms: Array, blocks: Array, rewards: Array) -> bool:
     return bool(scipy.special.fdtrc(more, spare, ratio) < DRIFT_ALPHA)
 
 
-def check_audit(noise: NoiseModel, arms: object) -> None:
-    """Refuse check pulls that have no proof: beside this noise model, and of a set without a list of arms."""
+def check_audit(noise: NoiseModel, arms: object, pool: object = None) -> None:
+    """Refuse check pulls that have no proof: beside this noise model or a pool, and of a set without a list of arms."""
+    if pool is not None:
+        raise InvalidInput("`audit` tests a model of the means, and a pool has none; leave it out.")
     if noise.needs_bets:
         raise InvalidInput(
             f'`audit` has no proof yet beside noise="{noise.name}"; leave it out, or give noise_std for each arm.'

@@ -249,9 +249,9 @@ class Forecast(NamedTuple):
     low: float = math.nan
     high: float = math.nan
 
-    def at_least(self, n: int) -> "Forecast":
-        """Return the forecast with no end below n."""
-        return Forecast(max(self.pulls, n), *(max(end, n) if end == end else end for end in self[1:]))  # noqa: PLR0124
+    def between(self, least: float, most: float) -> "Forecast":
+        """Return the forecast with no end below `least` or above `most`."""
+        return Forecast(*(min(max(end, least), most) if end == end else end for end in self))  # noqa: PLR0124
 
 
 @final

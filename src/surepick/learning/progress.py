@@ -5,8 +5,6 @@ each other. Programs get evidence in nats; people get percents.
 """
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
 
 from surepick._texts import (
     about,
@@ -20,11 +18,10 @@ from surepick._texts import (
     rounded_down,
     rounded_up,
 )
+from surepick.learning import calls
+from surepick.learning.calls import Label, named
 from surepick.learning.snapshot import Snapshot
-from surepick.types import IntArray
 
-# A sentence names at most this many arms.
-MOST_NAMED = 10
 # A range of remaining pulls says nothing at most if its ends are this factor apart.
 WIDE = 20.0
 # An estimated loss is next to nothing below this share of the lead.
@@ -34,8 +31,6 @@ LIKELY = 0.925
 # From this estimated probability on, further measurements are for the proof alone.
 SURE = 0.975
 ALL_EQUAL = "All rewards are equal: there is nothing to compare yet."
-Label = Callable[[Any], str]
-"""From an arm to the name that the reader knows."""
 
 
 def sentences(now: Snapshot, label: Label, *, epsilon_is: str = "epsilon = ", estimates: bool = True) -> list[str]:
@@ -49,6 +44,8 @@ def sentences(now: Snapshot, label: Label, *, epsilon_is: str = "epsilon = ", es
     """
     if now.best is None or now.guarantee == "withdrawn":
         return []
+    if now.calls is not None:
+        return calls.sentences(now, label, left_to_do(now) if estimates else "")
     if now.stopped:
         return [] if now.rival is None else [_after_the_end(now, label(now.rival))]
     said = [f"{_leaders(now, label)}{_rival(now, label, estimates=estimates)}."]
@@ -79,6 +76,8 @@ def facts(now: Snapshot, label: Label, *, epsilon_is: str) -> dict[str, str]:
     is_open = not now.stopped
     if now.guarantee == "withdrawn":
         return {"confidence": confidence(now)}
+    if now.calls is not None and now.best is not None:
+        return calls.facts(now, label, confidence(now), left_to_do(now))
     words = ("leaders" if now.m > 1 else "leader") if is_open else "best"
     if now.best is None:
         return {words: f"none yet: {counted(now.n_pulls, 'pull')} {too_few(now).partition('.')[0]}"}
@@ -107,6 +106,8 @@ def state_line(now: Snapshot, label: Label) -> str:
     pulls = counted(now.n_pulls, "pull")
     if now.best is None:
         return f"{pulls}, no leader yet"
+    if now.calls is not None:
+        return f"{pulls}, {calls.tally(now, label)}"
     leads = _leaders(now, label).replace("Leader", "leader", 1)
     likely = estimate_words(now, label, is_short=True)
     estimate = f"; estimate: {likely}" if likely else ""
@@ -125,12 +126,6 @@ def _rival(now: Snapshot, label: Label, *, estimates: bool = True) -> str:
         return ""
     last = f"{label(now.leader)} is " if now.m > 1 else ""
     return f", runner-up {label(now.rival)}: {last}ahead by {lead_words(now, estimates=estimates)}"
-
-
-def named(arms: Sequence[Any] | IntArray, label: Label) -> list[str]:
-    """Return the names of the first arms, and how many more there are."""
-    n_more = len(arms) - MOST_NAMED
-    return [label(arm) for arm in arms[:MOST_NAMED]] + ([f"{n_more:,} more"] if n_more > 0 else [])
 
 
 def lead_words(now: Snapshot, *, estimates: bool = True) -> str:

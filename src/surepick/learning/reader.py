@@ -5,7 +5,7 @@ numbers, none of which enters a decision.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, final
@@ -30,7 +30,7 @@ from surepick.learning.outlook import (
     successes_of,
     vector_outlook,
 )
-from surepick.learning.snapshot import Arm, Decision, NearTie, Snapshot
+from surepick.learning.snapshot import Arm, Call, Decision, NearTie, Snapshot
 from surepick.stopping.base import Verdict
 from surepick.types import Array, BoolArray, Guarantee, IntArray
 
@@ -60,10 +60,20 @@ class Reader:
 
     # ---- the rule
 
-    @property
+    @cached_property
     def verdict(self) -> Verdict:
-        """The verdict of the rule; scans the candidates if the last check of the rule did not."""
-        return self._known.verdict_to_show()
+        """The verdict of the rule; scans the candidates if the last check of the rule did not.
+
+        If the whole budget is spent whatever is proved, the verdict comes with the end of the budget, and the best
+        estimate leads. If the rule answers otherwise, nothing is proved of the leader.
+        """
+        verdict, learner = self._known.verdict_to_show(), self._learner
+        if not learner.task.spends_all or learner.stopped or verdict.leader is None:
+            return verdict
+        if self._known.has_best_estimate(verdict.leader):
+            return replace(verdict, stopped=False)
+        best = learner.candidates.best(self._known.estimate.theta)
+        return replace(verdict, stopped=False, leader=best, rival=verdict.leader, statistic=0.0)
 
     @cached_property
     def leaders(self) -> tuple[int, ...]:
@@ -94,7 +104,7 @@ class Reader:
         """The verdict of the rule, and whether the results contradict its assumptions."""
         verdict, (leaders, rival) = self.verdict, self.rivalry
         return Decision(
-            best=(leaders if self._learner.m > 1 else leaders[0]) if leaders else None,
+            best=self._answer(leaders) if leaders else None,
             stopped=verdict.stopped,
             evidence=verdict.statistic if verdict.leader is not None else 0.0,
             target=verdict.threshold,
@@ -105,6 +115,25 @@ class Reader:
             rival=rival,
             exact=not verdict.is_bound,
         )
+
+    def _answer(self, leaders: list[Arm]) -> Arm:
+        """Return the leader, the list of the m leaders, or beside a target the list of the arms called met."""
+        if self._learner.task.target is not None:
+            return list(self.verdict.met)
+        return leaders if self._learner.m > 1 else leaders[0]
+
+    @cached_property
+    def calls(self) -> dict[Any, Call] | None:
+        """See `Result.calls`."""
+        target = self._learner.task.target
+        if target is None:
+            return None
+        calls: dict[Any, Call] = dict.fromkeys(range(as_rows(self._learner.candidates).n_arms), "open")
+        calls.update(dict.fromkeys(self.verdict.met, "met"))
+        calls.update(dict.fromkeys(self.verdict.failed, "failed"))
+        if target.control is not None:
+            del calls[target.control]
+        return calls
 
     def _guarantee(self) -> Guarantee:
         rule = self._learner.rule
@@ -141,7 +170,7 @@ class Reader:
         rows = as_rows(self._learner.candidates)
         if not self.leaders or self.is_doubtful:
             return np.arange(rows.n_arms)
-        if self.verdict.stopped:
+        if self.verdict.stopped and self.calls is None:
             return np.sort(np.concatenate([rows.copies(leader) for leader in self.leaders]))
         left = self._known.state.survivors(self.leaders[0])
         return np.arange(rows.n_arms) if left is None else np.flatnonzero(left)
@@ -164,7 +193,15 @@ class Reader:
             return Forecast(0.0, 0.0, 0.0)
         if self.n_undecidable or not self.leaders:
             return Forecast(math.inf)
-        return self._forecast().at_least(books.n_planned + books.pending.total())
+        return self._forecast().between(books.n_planned + books.pending.total(), self._most_left)
+
+    @property
+    def _most_left(self) -> float:
+        """Pulls that are left at most: a pool ends with its last item."""
+        pool, books = self._learner.task.pool, self._learner.state.ledger
+        if pool is None or self.survivors is None:
+            return math.inf
+        return (pool - books.n_opened) * len(self.survivors) + books.n_planned + books.pending.total()
 
     def _forecast(self) -> Forecast:
         decision, learner, fit = self.decision, self._learner, self._fit
@@ -213,7 +250,8 @@ class Reader:
         A claim that is withdrawn rests on a model that is wrong, and so would the outlook.
         """
         learner, fit, view = self._learner, self._fit, self._learner.candidates
-        if fit is None or self.decision.stopped or self.decision.guarantee == "withdrawn" or learner.misfit > 0.0:
+        is_over = self.decision.stopped or self.decision.guarantee == "withdrawn"
+        if fit is None or is_over or learner.misfit > 0.0 or self.calls is not None:
             return None
         if not isinstance(view, WhitenedArms):
             return partial(vector_outlook, fit, view, self.leaders[0], epsilon=learner.epsilon)
@@ -288,7 +326,7 @@ class Reader:
     @property
     def cost(self) -> float:
         """Cost of all results so far; their number, if no costs are given."""
-        return sum(n * self._plans.cost_of(number) for number, n in self._known.estimate.counts.items())
+        return cost_of(self._learner, self._known.estimate.counts)
 
     @property
     def planned(self) -> dict[Any, float]:
@@ -315,12 +353,12 @@ class Reader:
         """The noise scale for intervals: as given; None if one level is learnt; inf where no interval is proved.
 
         No interval is proved with many levels or an unknown law, noise that does not look normal, an allowed misfit,
-        offsets of groups, arms that may have been chosen after a look at results that would count here, or too few
-        results.
+        offsets of groups, a pool, arms that may have been chosen after a look at results that would count here, or too
+        few results.
         """
         learner = self._learner
         has_none = learner.noise != "same" or learner.misfit > 0.0 or learner.state.is_guided or self.noise_doubt != ""
-        has_none = has_none or learner.spec.groups == "offset"
+        has_none = has_none or learner.spec.groups == "offset" or learner.task.pool is not None
         return math.inf if has_none or not self._known.prefix().has_theta else learner.noise_std
 
     @property
@@ -338,8 +376,10 @@ class Reader:
 
     @cached_property
     def lead(self) -> float:
-        """Estimated lead of the answer over the next candidate, at least epsilon."""
+        """Estimated lead of the answer over the next candidate, or least distance from a target; at least epsilon."""
         rows, theta = as_rows(self._learner.candidates), self._known.estimate.theta
+        if (target := self._learner.task.target) is not None:
+            return max(target.least_distance(rows, theta), self._learner.epsilon)
         found = rows.rivals(self.leaders[-1], theta, [], np.copy, 1, self._outside())
         return max(float(found.score[0]), self._learner.epsilon)
 
@@ -350,6 +390,8 @@ class Reader:
 
     @one_blas_thread
     def _epsilon_bound(self) -> float:
+        if self.calls is not None:
+            return math.inf  # calls are right or wrong, and no arm is said to be the best
         estimate, candidates = self.estimate, self._learner.candidates
         noise_std, delta = noise_to_assume(estimate, self.noise_std, self._learner.delta)
         if not (estimate.has_theta and math.isfinite(noise_std)):
@@ -455,6 +497,7 @@ class Reader:
             noise_doubt=self.noise_doubt,
             n_residuals=known.model.n_residuals,
             groups=known.groups(t_factor),
+            calls=self.calls,
             arm_set="" if learner.candidates.is_enumerable else learner.candidates.description,
             exact=decision.exact,
         )
@@ -474,6 +517,12 @@ class Reader:
         return {"likely_lead": (lead - half, lead + half)}
 
 
+def cost_of(learner: "Learner", counts: Mapping[int, int]) -> float:
+    """Return the cost of results, numbers of them per arm; their number, if no costs are given."""
+    costs = learner.costs
+    return float(sum(n if costs is None else n * costs[number] for number, n in counts.items()))
+
+
 def given_of(learner: "Learner") -> dict[str, Any]:
     """Return the fields of a snapshot that depend on options alone."""
     stds = learner.noise_model.stds
@@ -490,8 +539,11 @@ def given_of(learner: "Learner") -> dict[str, Any]:
         "has_offsets": learner.spec.groups == "offset",
         "earlier": learner.earlier if learner.state.start is None else "kept",
         "reward_range": learner.reward_range,
+        "goal": learner.spec.goal,
+        "pool": learner.task.pool,
         "algorithm": learner.algorithm,
         "seed": learner.seed,
+        "specification": learner.task.target,
     }
 
 
@@ -505,7 +557,7 @@ def beside_rival(known: Snapshot, rows: Estimates) -> dict[str, Any]:
     Before the verdict the rival is a survivor, after the verdict any other candidate.
     """
     survivors, ahead = known.survivors, list(known.leaders[:-1])
-    is_shown = known.best is not None and known.guarantee != "withdrawn" and rows.listed is None
+    is_shown = known.best is not None and known.guarantee != "withdrawn" and rows.listed is None and known.calls is None
     if not is_shown or survivors is None or rows.margin is None:
         return {}
     lead, margin = rows.estimate[known.leader] - rows.estimate, rows.margin

@@ -21,7 +21,7 @@ from surepick.errors import InvalidInput
 from surepick.learning import explain, result_file
 from surepick.learning.estimates import Estimates, coefficient_margins
 from surepick.learning.events import History
-from surepick.learning.reader import Reader, beside_rival, given_of
+from surepick.learning.reader import Reader, beside_rival, cost_of, given_of
 from surepick.learning.snapshot import Snapshot
 from surepick.stopping.base import Rule, RuleState, Verdict
 from surepick.types import Array, data_frame
@@ -49,8 +49,13 @@ class Result(Snapshot):
     Attributes:
         best: row number of the answer, among the candidates if there were any, else among the arms, or the vector (d,)
             where arms are vectors; the leader so far if `stopped` is False; None before the pulled arms span the space.
-            The list of the m best, the best first, if more than one is sought.
+            The list of the m best, the best first, if more than one is sought. With `threshold` or `control`: the list
+            of the arms called met so far, the best estimate first.
         best_name: its name, if it has one; the list of their names.
+        calls: with `threshold` or `control`, for each arm by row number "met", "failed" or "open": a call holds with
+            the guarantee of the result also before the rule stops, which is when none is open. The control has none.
+            None: the best was sought.
+        specification: what arms are held against: `value`, the row number of the `control`, and `calls` as given.
         m: how many of the best were sought.
         cost: what all pulls have cost; their number, if no costs were given.
         n_pulls: rewards known, those of `history` handed in included.
@@ -107,6 +112,8 @@ class Result(Snapshot):
         noise: "same" level for all arms; or "per-arm" or "symmetric": then nothing bounds the noise, and no interval is
             shown.
         reward_range: bounds of the rewards, if they were given; `given_noise_std` is half their distance then.
+        goal: "confidence", or "fixed-budget": the budget is spent whatever is proved, and `best` is the best estimate,
+            proved if `stopped`.
         earlier: whether results told before the first ask, if there are any, are "evidence", or "guidance" for plans
             and bets alone.
         delta, epsilon, algorithm, seed: as they were given.
@@ -223,6 +230,7 @@ class Result(Snapshot):
         rewards, NaN if there are none (arms only); `behind`, the distance of the estimate below that of the leader (of
         several: the last), with
         `behind_low` and `behind_high` of the true distance (NaN in the table of arms if candidates are compared);
+        `call`, with `threshold` or `control`: "met", "failed", "open", or "control" (NaN in `behind` then);
         `same_as`, if some rows have the same features and so cannot be told apart: the lowest row number that has those
         of this one. Without candidates both tables are the arms'.
         """
@@ -244,6 +252,8 @@ class Result(Snapshot):
         columns |= {"behind": behind, "behind_low": behind - margin, "behind_high": behind + margin}
         for name, ends in (("likely_low", rows.likely_low), ("likely_high", rows.likely_high)):
             columns[name] = np.full(len(rows), math.nan) if ends is None else ends.copy()
+        if self.calls is not None and rows is self.compared:
+            columns["call"] = [self.calls.get(arm, "control") for arm in rows.keys]
         if rows.alike:
             columns["same_as"] = np.arange(len(rows))
             for group in rows.alike:
@@ -252,7 +262,7 @@ class Result(Snapshot):
 
     def _behind(self, rows: Estimates) -> tuple[Array, Array]:
         """How far each row of a table is behind the leader, and the margin of that; NaN if the leader is not there."""
-        if rows.margin is None or self.best is None:
+        if rows.margin is None or self.leader is None or self.calls is not None:
             return np.full(len(rows), math.nan), np.full(len(rows), math.nan)
         return rows.estimate[self.row_of_leader] - rows.estimate, rows.margin
 
@@ -397,8 +407,8 @@ def bare_result_of(learner: "Learner") -> Result:
     """Return the rewards without estimates: for arms that can no longer be read."""
     nothing = Estimates(None, np.empty(0), np.empty(0), np.empty(0), listed=())
     measured = _measured(learner)
-    counts, number_of = measured["counts"], learner.measured_arms.number_of
-    cost = float(sum(n * learner.state.plans.cost_of(number_of(arm)) for arm, n in counts.items()))
+    number_of = learner.measured_arms.number_of
+    cost = cost_of(learner, {number_of(arm): n for arm, n in measured["counts"].items()})
     return Result(**given_of(learner), **measured, cost=cost, threshold=math.log(1.0 / learner.delta), arms=nothing)
 
 
@@ -477,7 +487,11 @@ def _margin_of(learner: "Learner", reader: Reader) -> Callable[[], float | None]
     """
     task, rule = learner.task, learner.rule
     is_plain = (
-        task.candidates is task.arms and task.epsilon == 0.0 and task.m == 1 and not learner.noise_model.needs_bets
+        task.candidates is task.arms
+        and task.epsilon == 0.0
+        and task.m == 1
+        and not learner.noise_model.needs_bets
+        and task.target is None
     )
     is_sought = learner.stopped and learner.model == "linear" and is_plain
     if not (is_sought and rule.takes_misfit):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from surepick._files import replacing
+from surepick.core.design.targets import Target
 from surepick.errors import InvalidInput
 from surepick.learning.estimates import Estimates
 from surepick.learning.events import Entry, History
@@ -33,7 +34,7 @@ READABLE = (3, 4, FORMAT_VERSION)
 NEWER = frozenset(
     {"m", "cost", "p_value", "survivors", "feature_names", "theta_margin", "path", "planned", "earlier"}
     | {"coarseness", "repeated", "noise_doubt", "n_residuals", "remaining_low", "remaining_high", "hardest", "outlook"}
-    | {"likely_lead", "far_share", "groups", "has_offsets"}
+    | {"likely_lead", "far_share", "groups", "has_offsets", "calls", "specification", "goal", "pool"}
 )
 _NAMES = {"threshold": "target", "remaining": "expected_remaining", "rule": "stopping"}
 """Names in the file of fields that have another name in a snapshot."""
@@ -103,9 +104,11 @@ def _checksum(text: str) -> str:
 def written(result: "Result") -> dict[str, Any]:
     """Return a result as JSON can hold it."""
     values = {_NAMES.get(name, name): _plain(getattr(result, name)) for name in _saved(type(result))}
-    for name in ("far_share", "groups", "has_offsets"):
-        if not values[name]:
+    for name in ("far_share", "groups", "has_offsets", "calls", "specification", "goal", "pool"):
+        if not values[name] or values[name] == "confidence":
             del values[name]  # nearly always, and its default
+    if result.calls is not None:
+        values["calls"] = sorted(map(list, result.calls.items()))
     values |= {name: _plain(sorted(getattr(result, name).items())) for name in ("counts", "planned")}
     worked_out = {"misfit_margin": _plain(result.misfit_margin), "outlook": _plain(result.outlook)}
     return values | worked_out | {"log": _plain(result.history.log)}
@@ -140,7 +143,7 @@ def read_fields(values: Mapping[str, Any], kind: "type[Result]") -> dict[str, An
         reader = _READERS.get(name, float if one.type is float else None)
         value = given[key]  # all but newer ones must be there
         read[name] = value if reader is None or value is None else reader(value)
-    if isinstance(read["best"], list) and read.get("m", 1) == 1:
+    if isinstance(read["best"], list) and read.get("m", 1) == 1 and "calls" not in given:
         read["best"] = _floats(read["best"])
     margin = None if given["misfit_margin"] is None else float(given["misfit_margin"])
     outlook = None if given.get("outlook") is None else _read_outlook(given["outlook"])
@@ -218,5 +221,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("theta", "theta_margin"), _floats),
     **dict.fromkeys(("arms", "candidates"), _read_estimates),
     "feature_names": tuple,
+    "calls": lambda calls: {_read_arm(arm): call for arm, call in calls},
+    "specification": lambda target: Target(**target),
 }
 """How to read each field; others are floats by their type, or stay as JSON has them."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, final
 
 import numpy as np
 
-from surepick.arms.views import Task, WhitenedArms
+from surepick.arms.views import Task, WhitenedArms, as_rows
 from surepick.core.betting.block import Block
 from surepick.core.estimate import LeastSquares
 from surepick.core.groups import GroupCodes, OffsetLeastSquares, Offsets
@@ -70,6 +70,8 @@ class Setting:
     noise: NoiseModel
     earlier: Literal["evidence", "guidance"]
     """How results told before the first block are used."""
+    items: tuple[int | str, ...] = ()
+    """Items of a pool in the order in which they are asked; each is a block."""
 
 
 def _add(
@@ -113,7 +115,7 @@ class Settlement:
         self._looks_back = self._goes_on or (setting.earlier == "evidence" and not noise.needs_bets)
         """Whether the rule still has to take in the results from before the first block."""
         self.state = books.started(books.start) if state is None else state
-        self._watches = watches and noise.is_watched
+        self._watches = watches and noise.is_watched and not setting.items
         self._has_offsets = task.groups == "offset"
         self.model = Model(
             self._white,
@@ -254,9 +256,11 @@ class Settlement:
         leaders: tuple[int, ...] = ()
         alive = pairs = None
         if theta is not None and self._task.candidates.is_enumerable:  # a fixed design does not need the leaders
-            leaders = self.state.leaders(estimate)
-            alive = None if self.stopped else self.state.alive(leaders[0])
-            pairs = None if self.stopped else self.state.pairs(estimate)
+            # To spend a budget well, no candidate is given up: a rejected one may be the best.
+            spends = self._task.spends_all
+            leaders = (self._task.candidates.best(theta),) if spends else self.state.leaders(estimate)
+            alive = None if self.stopped or spends else self.state.alive(leaders[0])
+            pairs = None if self.stopped or spends else self.state.pairs(estimate)
         return SamplerContext(
             n_pulls=estimate.n_pulls,
             n_asked=estimate.n_pulls + pending.total(),
@@ -278,6 +282,11 @@ class Settlement:
                 self._looked = replace(self.state.exact(self.estimate), stopped=False)
             verdict = self._looked
         return Verdict(threshold=math.log(1.0 / self._task.delta)) if verdict is None else verdict
+
+    def has_best_estimate(self, candidate: int) -> bool:
+        """Return whether the best estimate of all results is that of a candidate, or of its copy."""
+        best = self._task.candidates.best(self.estimate.theta)
+        return best == candidate or best in as_rows(self._task.candidates).copies(candidate)
 
     def leading(self, verdict: Verdict) -> tuple[int, ...]:
         """Return the candidates that a verdict would answer, the best first; none before the pulled arms span."""
@@ -428,6 +437,7 @@ class Settlement:
         else:
             block = self._noise.block(pulls, past, self.levels, repetitions)
         if block is not None:
+            block.number = planned.number
             self._noise.mind_rounding(block, self._past, was_coarse=True)
         return block
 

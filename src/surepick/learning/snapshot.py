@@ -4,12 +4,13 @@ Every sentence, page and JSON document is made from it. No number here enters a 
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, final
+from typing import Any, Literal, NamedTuple, Protocol, final
 
 from surepick.arms.views import Task
+from surepick.core.design.targets import Target
 from surepick.learning.groups import GroupEffect, GroupLabel
 from surepick.learning.model import ModelCheck
 from surepick.learning.outlook import Outlook
@@ -17,6 +18,8 @@ from surepick.sampling.base import Sampler
 from surepick.stopping.base import Rule
 from surepick.types import Array, Guarantee, IntArray
 
+Call = Literal["met", "failed", "open"]
+"""What is proved of an arm against a threshold or a control."""
 Arm = Any
 """An arm as users name it: a row number or a name, or the vector (d,) where arms are vectors."""
 
@@ -41,7 +44,7 @@ class Decision:
 
     best: Arm | None
     """The leader, a row number or a vector; the answer once stopped. None before the pulled arms span the space. With
-    m > 1: the list of the m leaders, the best first."""
+    m > 1: the list of the m leaders, the best first. With `threshold` or `control`: the list of the arms called met."""
     stopped: bool
     evidence: float
     """Evidence for `best`; the rule stops at `target`. In the unit of `unit`."""
@@ -67,6 +70,8 @@ class Ask:
     arm: Arm
     group: GroupLabel = ()
     """Where and when it will be measured, if that was said: pairs of factor and level."""
+    item: Any = None
+    """In a pool, the item to measure the arm on: its number from 0, or its name if the pool has names."""
 
 
 class NearTie(NamedTuple):
@@ -127,11 +132,16 @@ class Snapshot:
     given_noise_std: float | Array | None = field(compare=False, default=None)
     noise: str = "same"
     reward_range: tuple[float, float] | None = None
+    pool: int | None = None
+    """Items of the table of scores whose best arm is sought; None: rewards come from no table."""
     earlier: str = "evidence"
+    goal: str = "confidence"
     delta: float
     epsilon: float = 0.0
     algorithm: str = ""
     seed: int = 0
+    specification: Target | None = None
+    calls: Mapping[Any, Call] | None = field(repr=False, compare=False, default=None)
     arm_set: str = ""
     exact: bool = True
     path: tuple[tuple[int, float, float], ...] = field(repr=False, default=())
@@ -170,7 +180,10 @@ class Snapshot:
 
     @property
     def leaders(self) -> tuple[Any, ...]:
-        """The m candidates that would be the answer now, the best first; empty before the pulled arms span."""
+        """The m candidates that would be the answer now, the best first; empty before the pulled arms span.
+
+        With `threshold` or `control`: the candidates called met.
+        """
         if self.best is None:
             return ()
         return tuple(self.best) if isinstance(self.best, list) else (self.best,)
@@ -178,7 +191,7 @@ class Snapshot:
     @property
     def leader(self) -> Any:
         """The last of the leaders: the one that is compared with the rival. None without a leader."""
-        return self.leaders[-1] if self.best is not None else None
+        return self.leaders[-1] if self.leaders else None
 
     @property
     def n_until_verdict(self) -> int:

@@ -12,9 +12,10 @@ This module loads no mathematics: `surepick --help` reads it.
 import inspect
 import re
 import reprlib
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
+from hashlib import sha256
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, final, get_args
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from surepick.algorithms.options import Variant
+    from surepick.learning.groups import GroupLabel
     from surepick.learning.noise_models import NoiseModel
     from surepick.sampling.schedules import ScheduleOption
     from surepick.stopping import Stopping
@@ -33,12 +35,16 @@ NoiseName = Literal["same", "per-arm", "symmetric", "any"]
 """What `noise=` may be beside a `NoiseModel`: the table of models with a name, which `noise_models.NAMED` follows."""
 ModelName = Literal["linear", "unstructured"]
 Earlier = Literal["guidance", "evidence"]
+Goal = Literal["confidence", "fixed-budget"]
+MOST_ITEMS = 1_000_000
+"""Largest pool."""
 Groups = Literal["watch", "offset"]
 EDITION = 2
 """Edition of new learners and studies. A log whose identity names no edition is one of edition 1.
 
 Edition 2 asks for the arms of a block in random order, by the seed and the number of its first ask
 (`learning.blocks.shuffled`)."""
+CallsName = Literal["all", "fdr"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -55,8 +61,16 @@ class TaskOptions(TypedDict, total=False):
     misfit: float
     drift: float
     m: int
+    threshold: float | None
+    control: str | int | None
+    margin: float
+    calls: "CallsName"
     costs: "ArrayLike | None"
     budget: float | None
+    batch: int | None
+    rounds: int | None
+    goal: Goal
+    pool: "int | Sequence[str] | None"
     seed: int
     earlier: Earlier
     groups: Groups
@@ -115,6 +129,41 @@ def _budget(value: Any) -> float | None:
     return None if value is None else float(check(value))
 
 
+def _optional_number(value: Any) -> float | None:
+    return None if value is None else float(_check("check_number", "threshold", needed="a number")(value))
+
+
+def _control(value: Any) -> str | int | None:
+    if isinstance(value, bool) or not (value is None or isinstance(value, str) or hasattr(value, "__index__")):
+        raise InvalidInput(f"`control` must be the name or the row number of an arm, got {reprlib.repr(value)}.")
+    return value if value is None or isinstance(value, str) else int(value)
+
+
+def _count_or_none(name: str, value: Any) -> int | None:
+    return None if value is None else int(_check("check_count", name, least=1)(value))
+
+
+def _pool(value: Any) -> int | tuple[str, ...] | None:
+    """Return the number of items of a pool, or their names."""
+    if value is None:
+        return None
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        needed = f"the number of items, 2 to {MOST_ITEMS:,}, or a list of their names"
+        return int(_check("check_number", "pool", needed=needed, allowed=_is_size)(value))
+    label = import_module("surepick.learning.groups").group_label
+    names = tuple(dict(label(item=name))["item"] for name in value)
+    if not (_is_size(len(names)) and len({*names}) == len(names)):
+        raise InvalidInput(
+            f"`pool` must have 2 to {MOST_ITEMS:,} items with different names, got {len(names)} of which "
+            f"{len({*names})} differ; name each item once."
+        )
+    return names
+
+
+def _is_size(n: float) -> bool:
+    return 2 <= n <= MOST_ITEMS and n == int(n)
+
+
 @final
 @dataclass(frozen=True, kw_only=True)
 class Spec:
@@ -150,10 +199,31 @@ class Spec:
             model="unstructured"); the result has no intervals. A drift of 0.3 noise_std costs 4.5 % more pulls.
         m: how many of the best to find; above 1 `result.best` is their list, the best first. For the default algorithm
             and static ones, with betting (without `epsilon`) or evidence.
+        threshold: a value that arms should reach, such as 70: every arm is called met (its mean is above) or failed (it
+            is below), and `result.best` is the list of those that meet it, the best estimate first. With an `epsilon`
+            calls may be off by that much. For the default algorithm and its own rule.
+        control: name or row number of an arm that the others are compared with, instead of a value: an arm is met if it
+            is better than the control, failed if it is worse.
+        margin: beside `control`, how much worse than the control an arm may be and still be met (non-inferiority).
+        calls: what `delta` is about beside `threshold` or `control`. "all": the probability that any call is wrong.
+            "fdr": the expected share of wrong calls, among the met and among the failed (false discovery rate); needs
+            fewer pulls.
         costs: what a pull of each arm costs, in the order of the arms, if that differs: plans are then for the least
             total cost, and `result.cost` says it.
         budget: what may be spent, in pulls or in the unit of `costs`, history apart. The last block is planned to end
             on it. A result without a verdict says what is known: `survivors`, `p_value`, `epsilon_bound`.
+        batch: pulls that are planned together, such as the 96 wells of a plate: every block has exactly this length.
+            For algorithms that choose arm by arm, such as the default, on a list of arms.
+        rounds: most batches; the experiment ends with the last one, decided or not. With `costs` it counts batches
+            too, and costs only decide which arms are in them.
+        goal: "confidence" stops as soon as the answer is proved. "fixed-budget" spends all of `budget` or of `rounds`,
+            and then answers with the best estimate of all results: for measurements that are paid already. What is
+            proved on the way neither ends nor changes the sampling. `stopped` says at the end whether the answer is
+            proved; else `survivors`, `p_value` and `epsilon_bound` are. For algorithms that take a `batch`, and m = 1.
+        pool: number of the items, or their names, if every arm has one fixed score on each item of a pool, such as
+            prompts on a set of questions: the best has the largest mean over this pool. Items are asked in random
+            order, each once, of all arms that are not excluded. Needs `reward_range` or `rewards`; features are not
+            used. Asks name the item, and a function that measures gets it as a second argument.
         algorithm: its name, see `surepick.algorithms.names()`, or an object such as `surepick.algorithms.Rage()`.
         seed: of whatever the algorithm draws.
         earlier: what results are that were measured before the first ask. "guidance" (default): plans and bets rest on
@@ -243,11 +313,82 @@ class Spec:
         in_plan=True,
         limits={"ge": 1},
     )
+    threshold: float | None = _declared(
+        None,
+        "Call every arm met or failed against this value, instead of looking for the best.",
+        _optional_number,
+        in_identity="if set",
+        in_log="if set",
+        flag_type=float,
+    )
+    control: str | int | None = _declared(
+        None,
+        "Call every arm met or failed against this arm: a name or a row number.",
+        _control,
+        in_identity="if set",
+        in_log="if set",
+        flag_type=str,
+        file_type=str | int,
+    )
+    margin: float = _declared(
+        0.0,
+        "Beside --control: how much worse an arm may be and still be met (default 0).",
+        _check("check_number", "margin", needed="a number of at least 0", allowed=lambda x: x >= 0.0),
+        in_identity="if set",
+        in_log="if set",
+        limits={"ge": 0},
+    )
+    calls: CallsName = _declared(
+        "all",
+        "Beside --threshold or --control: delta bounds the risk of any wrong call (all, the default), or the expected "
+        "share of wrong calls (fdr).",
+        partial(_one_of, "calls", get_args(CallsName)),
+        in_identity="if set",
+        in_log="if set",
+    )
     costs: "ArrayLike | None" = _declared(
         None, "Column of the arms' file that says what a pull of each costs.", in_plan=True, flag_type=str
     )
     budget: float | None = _declared(
         None, "Spend at most this: pulls, or cost beside --costs.", _budget, flag_type=float, in_identity="if set"
+    )
+    batch: int | None = _declared(
+        None,
+        "Plan this many pulls at a time, such as the 96 wells of a plate.",
+        partial(_count_or_none, "batch"),
+        in_identity="if set",
+        in_log="if set",
+        in_plan=True,
+        flag_type=int,
+        limits={"ge": 1},
+    )
+    rounds: int | None = _declared(
+        None,
+        "Measure at most this many batches, instead of --budget.",
+        partial(_count_or_none, "rounds"),
+        in_identity="if set",
+        in_log="if set",
+        in_plan=True,
+        flag_type=int,
+        limits={"ge": 1},
+    )
+    goal: Goal = _declared(
+        "confidence",
+        "Stop as soon as the answer is proved (confidence, the default), or spend all of --budget or --rounds and "
+        "answer with the best estimate (fixed-budget).",
+        partial(_one_of, "goal", get_args(Goal)),
+        in_identity="if set",
+        in_log="if set",
+        flag_type=Goal,
+    )
+    pool: "int | Sequence[str] | None" = _declared(
+        None,
+        "Number of items that every arm has one fixed score on, such as questions: find the best on this pool.",
+        _pool,
+        in_identity="if set",
+        in_log="if set",
+        flag_type=int,
+        file_type=int | list[str],
     )
     algorithm: Any = _declared(
         "lazy-track-and-stop", "Which algorithm plans (default lazy-track-and-stop).", flag_type=str
@@ -289,6 +430,8 @@ class Spec:
         model = spec.noise_model
         if model.is_repeated and spec.budget is not None:
             raise InvalidInput(f'`budget` is not supported with noise="{model.name}"; leave it out.')
+        if why := next(spec._odd_rounds(), None):
+            raise InvalidInput(why)
         if spec.groups == "offset" and spec.earlier == "evidence":
             raise InvalidInput('earlier="evidence" has no proof beside groups="offset"; use earlier="guidance".')
         if spec.groups == "offset" and model.bet is not None:
@@ -298,7 +441,68 @@ class Spec:
             )
         if model.ignores_features and spec.costs is not None:
             raise InvalidInput(f'`costs` are not supported with noise="{model.name}", by which all arms take turns.')
-        return replace(spec, model="unstructured") if model.ignores_features else spec
+        if why := next(spec._odd_targets(), None):
+            raise InvalidInput(why)
+        has_means = model.ignores_features or spec.pool is not None
+        return replace(spec, model="unstructured") if has_means else spec
+
+    def _odd_targets(self) -> Iterator[str]:
+        """Yield why `threshold`, `control`, `margin` and `calls` do not go together."""
+        if self.threshold is not None and self.control is not None:
+            yield f"one of `threshold` and `control` is needed, got {self.threshold:g} and {self.control!r}; drop one."
+        if self.margin and self.control is None:
+            yield f"`margin` is how far an arm may be below a `control`, got {self.margin:g} without one; leave it out."
+        if self.calls != "all" and self.threshold is None and self.control is None:
+            yield f'calls="{self.calls}" goes with `threshold` or `control`, got neither; give one of them.'
+        if self.earlier == "evidence" and (self.threshold is not None or self.control is not None):
+            named = "threshold" if self.control is None else "control"
+            yield f'earlier="evidence" has no proof beside `{named}`; leave it out: earlier results then guide plans.'
+        bounds = self.noise_model.reward_range
+        if self.threshold is not None and bounds is not None and not bounds[0] < self.threshold < bounds[1]:
+            yield (
+                f"`threshold` must be between the bounds of the rewards, {bounds[0]:g} and {bounds[1]:g}, got "
+                f"{self.threshold:g}; means are never outside."
+            )
+
+    def _odd_rounds(self) -> Iterator[str]:
+        """Yield why `batch`, `rounds` and `goal` do not go together, or not with other options."""
+        if self.rounds is not None and self.batch is None:
+            yield f"`rounds` counts batches, got {self.rounds} without `batch`; give `batch`, such as 96."
+        if self.batch is not None and self.budget is not None:
+            yield f"`budget` must be left out beside `batch`, got {self.budget:g}; give `rounds`: batches stay whole."
+        if self.batch is not None and self.noise_model.is_repeated:
+            yield f'`batch` is not supported with noise="{self.noise_model.name}", which plans blocks; leave it out.'
+        if self.batch is not None and self.own.get("schedule") is not None:
+            yield f"`schedule` must be left out beside `batch`, got {self.own['schedule']!r}; batches are the schedule."
+        if self.goal == "fixed-budget" and self.most_pulls is None:
+            yield 'goal="fixed-budget" needs `budget`, or `batch` and `rounds`, got none; give one.'
+        if self.goal == "fixed-budget" and self.m > 1:
+            yield f'goal="fixed-budget" finds the best arm alone, got m = {self.m}; leave one of them out.'
+
+    @property
+    def most_pulls(self) -> float | None:
+        """The budget: as given, or that of all rounds in pulls; None: no limit."""
+        return self.budget if self.batch is None or self.rounds is None else float(self.batch * self.rounds)
+
+    @property
+    def n_items(self) -> int | None:
+        """Items of the pool; None without one."""
+        return len(self.pool) if isinstance(self.pool, tuple) else self.pool  # type: ignore[return-value]
+
+    @cached_property
+    def items(self) -> tuple[int | str, ...]:
+        """Items of the pool in the order in which they are asked: numbers from 0, or names; none without a pool."""
+        if self.n_items is None:
+            return ()
+        from surepick.sampling.pool import item_order  # noqa: PLC0415 - the mathematics of this file
+
+        order = item_order(self.n_items, self.seed)
+        return tuple(self.pool[item] for item in order) if isinstance(self.pool, tuple) else tuple(order)
+
+    def item_of(self, label: "GroupLabel") -> int | str | None:
+        """Return the item that a label names, as the pool has it."""
+        level = dict(label).get("item")
+        return int(level) if level is not None and isinstance(self.pool, int) else level
 
     @cached_property
     def noise_model(self) -> "NoiseModel":
@@ -324,6 +528,8 @@ class Spec:
             elif name == "costs" and costs is not None:
                 digest = import_module("surepick.core.linalg").row_digest([costs])
                 said.append(f"costs=sha256 {digest.hex()}")
+            elif name == "pool" and isinstance(value, tuple):
+                said.append(f"pool=sha256 {sha256(repr(value).encode()).hexdigest()}")
             elif option.in_identity == "always" or (option.in_identity == "if set" and value != DEFAULTS[name]):
                 said.append(f"{name}={value!r}")
         return ", ".join(said)

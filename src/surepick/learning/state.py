@@ -21,7 +21,7 @@ from surepick.core.linalg import one_blas_thread
 from surepick.errors import InvalidInput
 from surepick.learning.blocks import Followed, Ledger, Plan, PlannedBlock, Plans
 from surepick.learning.events import Audited, Corrected, Correction, Entry, Failed, Restored, entry_of
-from surepick.learning.groups import GroupLabel
+from surepick.learning.groups import GroupLabel, group_label
 from surepick.learning.model import check_arms, check_audit
 from surepick.learning.settlement import Setting, Settlement, ToldResult
 from surepick.stopping.base import RuleState, Start
@@ -43,7 +43,8 @@ class LearnerState:
         plans.work_out = self._work_out
         self.log: list[Entry] = []
         """Events so far, as a log spells them: the garbage collector passes over plain tuples."""
-        self.ledger = Ledger(opens_ahead=rule.opens_ahead and not rule.is_fixed_design)
+        labels = [group_label(item=item) for item in setting.items]
+        self.ledger = Ledger(opens_ahead=rule.opens_ahead and not rule.is_fixed_design, item_labels=labels)
         self.checks: deque[int] = deque()
         """Arms of check pulls, not yet asked for."""
         self.results: list[ToldResult] = []
@@ -72,6 +73,7 @@ class LearnerState:
         self._n_judged = 0  # results up to the last one that the rule has to judge
         self._judges_pulls = self._settlement.state.decides_after_pulls
         self._has_budget = plans.has_budget
+        self._spends_all = setting.task.spends_all
 
     # ---- events
 
@@ -95,6 +97,11 @@ class LearnerState:
         answered, rule = self.ledger.find(arm, ask, group), self._setting.rule
         if answered is not None:
             return answered
+        if self._setting.items:
+            raise InvalidInput(
+                f"a pool takes the scores that it asks for, and each once, got another one of arm "
+                f"{self._arms.key_of(arm)}; a score that was measured again replaces the first by `correct`."
+            )
         if rule.is_fixed_design and not self._arms.is_enumerable:
             raise InvalidInput(
                 f"stopping={rule.name!r} rests on its own fixed design and cannot use an unsolicited result, "
@@ -193,6 +200,8 @@ class LearnerState:
                     self.open(self.propose_plan(draws=False, ends=(n - len(asks), n) if group else None))
                 if self.is_spent and not self.checks:
                     break
+                if self._setting.items and self.stopped:
+                    break  # an arm is measured on the items that its pool asks for, and on no other
             n_before = ledger.n_asked
             asks.append(ledger.ask(partial(self._draw_known, arms[len(asks)]) if arms else self._draw, group))
             if self._has_budget and ledger.n_asked > n_before:
@@ -231,7 +240,7 @@ class LearnerState:
         """
         if not (follows or self.stopped):
             raise InvalidInput("an audit comes after the verdict, and there is none yet; go on until `stopped`.")
-        check_audit(self._setting.noise, self._arms)
+        check_audit(self._setting.noise, self._arms, self._setting.task.pool)
         if self.checks:
             raise InvalidInput(f"{len(self.checks)} check pulls are planned already; measure them first.")
         n = enough() if n == "auto" else check_count("n", n, least=1)
@@ -366,7 +375,15 @@ class LearnerState:
         """Whether the rule has stopped. Inside a block the rule judges nothing, so no result has to be settled."""
         settlement = self._settlement
         is_judged = settlement.n_settled >= self._n_judged and not self._unseen
-        return (settlement if is_judged else self.settled).stopped
+        found = settlement if is_judged else self.settled
+        return found.stopped and (not self._spends_all or self._has_spent(found))
+
+    def _has_spent(self, found: Settlement) -> bool:
+        """Return whether the budget is spent, all results are in, and the best estimate is the answer of the rule."""
+        verdict = found.verdict
+        if not (self.is_spent and self.ledger.is_settled) or verdict is None or verdict.leader is None:
+            return False
+        return self.settled.has_best_estimate(verdict.leader)
 
     @property
     def settled(self) -> Settlement:

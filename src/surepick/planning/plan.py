@@ -1,7 +1,7 @@
 """Plan an experiment before the first measurement: expected pulls, their range, and a lower bound for any method."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, final
@@ -18,6 +18,7 @@ from surepick.core.betting.sets import has_room
 from surepick.core.checks import check_count, check_delta, check_epsilon, check_seed
 from surepick.core.design import Design, optimal_design
 from surepick.errors import InvalidInput, TiedArms
+from surepick.learning.learner import Learner
 from surepick.learning.noise_models import NoiseModel, noise_model, takes_scale
 from surepick.learning.spec import IN_PLAN, Spec, TaskOptions, takes_options
 from surepick.planning.forecast import (
@@ -32,7 +33,7 @@ from surepick.planning.forecast import (
 )
 from surepick.planning.scenarios import Scenario, from_gap, from_pilot, from_thetas, noise_to_run
 from surepick.simulation.parallel import collect
-from surepick.simulation.run import Instance, Job, Seeds, run_with
+from surepick.simulation.run import Instance, Job, Outcome, Seeds, run_with
 from surepick.simulation.runs import Runs
 from surepick.types import Array
 
@@ -49,6 +50,11 @@ OF_NOISE = ("noise_std", "noise", "reward_range", "rewards")
 """Options that say a guess of the noise, or the noise model of runs."""
 OF_JOB = ("delta", "epsilon", "seed")
 """Options that differ between plans of one setting, or between runs."""
+EXTRA_BATCHES = 1.5
+"""Batches that an experiment in batches takes beyond one that plans in the blocks of the default schedule: measured on
+four problems with 3, 5 and 10 batches (benchmarks/rounds.py), an estimate."""
+ROUNDS_RUNS = 40
+"""Simulated runs that say what a number of batches decides."""
 SLACKS = (0.0, 0.5, 1.0, 2.0)
 """Slacks of `Plan.by_slack`, in units of the lead of the best arm."""
 
@@ -104,6 +110,20 @@ class Truth:
     def loss(self, answer: int | list[int]) -> float:
         """Return how far the worst arm of the answer is behind the m-th best."""
         return self._worst - float(self.means[answer].min())
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class RoundsForecast:
+    """What some batches decide, by simulated runs: an estimate, no guarantee."""
+
+    n_runs: int
+    decided: float
+    """Share of runs that prove their answer within the rounds."""
+    right: float
+    """Share of runs whose answer at the end is right, proved or not."""
+    rounds: float
+    """Batches measured on average."""
 
 
 @final
@@ -178,17 +198,52 @@ class Plan:
         for each arm. Rewards with bounds are lo or hi.
         Run i depends on the seed and i only.
         """
+        job, outcomes = self._runs(n_runs, seed, max_pulls)
+        return collect(job, str(job.algorithm), dict(enumerate(outcomes)))
+
+    def _runs(
+        self, n_runs: int, seed: int, max_pulls: int, watch: Callable[[Learner, Any], object] | None = None
+    ) -> tuple[Job, list[Outcome]]:
+        """Simulate runs; `watch` gets the learner and the arm after every pull."""
         setting, seed = self._setting, check_seed(seed)
         if setting.noisiest is not None:
             raise InvalidInput("runs need the level of the rewards, which `gap` does not say; give `theta` or `pilot`.")
         instances = [setting.instance(scenario, self.epsilon) for scenario in setting.scenarios]
         job = Job(instances[0], delta=self.delta, seed=seed, max_pulls=check_count("max_pulls", max_pulls, least=1))
-        outcomes = {}
+        outcomes = []
         for run in range(check_count("n_runs", n_runs, least=1)):
             noise, learner = np.random.SeedSequence(seed, spawn_key=(run,)).spawn(2)
             seeds = Seeds(0, noise, int(learner.generate_state(1)[0]))
-            outcomes[run] = run_with(job, instances[run % len(instances)], seeds)
-        return collect(job, str(job.algorithm), outcomes)
+            outcomes.append(run_with(job, instances[run % len(instances)], seeds, watch))
+        return job, outcomes
+
+    def in_rounds(self, n_runs: int = ROUNDS_RUNS, *, seed: int = 0) -> RoundsForecast:
+        """Simulate experiments of `rounds` batches, over the scenarios in turn, as `simulate` does.
+
+        Raises:
+            InvalidInput: the plan has no `rounds`, or runs need the level of the rewards.
+        """
+        setting = self._setting
+        if setting.spec.rounds is None:
+            raise InvalidInput("`batch` and `rounds` must be given to the plan, got no `rounds`; give both.")
+        learners: dict[Learner, None] = {}
+        _, outcomes = self._runs(n_runs, seed, MOST_PULLS, lambda learner, _: learners.setdefault(learner))
+        truths = [Truth(setting.arms, scenario.theta, setting.m) for scenario in setting.scenarios]
+        picks: list[Any] = [learner.decision.best for learner in learners]
+        right = [truths[run % len(truths)].loss(pick) <= self.epsilon for run, pick in enumerate(picks)]
+        pulls, batch = np.array([one.n_pulls for one in outcomes]), setting.spec.batch or 1
+        return RoundsForecast(
+            n_runs=len(outcomes),
+            decided=float(np.mean([one.stopped for one in outcomes])),
+            right=float(np.mean(right)),
+            rounds=float(np.ceil(pulls / batch).mean()),
+        )
+
+    @cached_property
+    def by_rounds(self) -> RoundsForecast | None:
+        """What the batches of the plan decide, by simulated runs; None without `rounds`, or if nothing can be drawn."""
+        has_runs = self._setting.spec.rounds is not None and self._setting.noisiest is None
+        return self.in_rounds() if has_runs else None
 
     def explain(self) -> str:
         """Return the plan as text."""
@@ -234,8 +289,27 @@ class Plan:
                 f'The forecast is for normal noise; with noise="{setting.noise.name}" runs may take several times as '
                 "many pulls, and simulated runs show how many."
             )
+        lines.extend(self._in_batches())
         lines.extend(self._alternatives())
         return " ".join(lines)
+
+    def _in_batches(self) -> Iterable[str]:
+        """Yield sentences on batches and rounds."""
+        batch, rounds = self._setting.spec.batch, self._setting.spec.rounds
+        if batch is None:
+            return
+        if math.isfinite(self.pulls):
+            n = _said(math.ceil(self.pulls / batch + EXTRA_BATCHES))
+            yield f"In batches of {batch:,}, planned one after the other, expect about {n} batches."
+        if rounds is None:
+            return
+        if (known := self.by_rounds) is None:
+            yield f"How often {rounds} batches decide needs the level of the rewards: give `theta` or `pilot`."
+            return
+        yield (
+            f"With {rounds} of them ({batch * rounds:,} pulls) {100 * known.decided:.0f} % of {known.n_runs} simulated "
+            f"runs prove their answer, and the answer at the end is right in {100 * known.right:.0f} % (estimates)."
+        )
 
     def _alternatives(self) -> Iterable[str]:
         """Yield sentences on the pulls for another slack or risk."""
@@ -309,6 +383,7 @@ def plan(
             these levels, and the plan says so where the assumption is another.
         reward_range: bounds (lo, hi) of every reward, instead of `noise_std`. The plan assumes rewards as noisy as
             their means allow.
+        rounds: how many batches there may be. `explain` then says, by simulated runs, how often they decide.
         options: see `Spec`
 
     Raises:
@@ -321,6 +396,11 @@ def plan(
         >>> planned.is_possible, planned.lower_bound < planned.low < planned.pulls < planned.high
         (True, True)
     """
+    if odd := [name for name in ("threshold", "control") if options.get(name) is not None]:
+        raise InvalidInput(
+            f"`{odd[0]}` has no plan yet, which is about the best arm; `lower_bound(arms, theta, {odd[0]}=...)` says "
+            "how many pulls are needed at least; two to four times that is usual."
+        )
     check_options(options, None, plan)
     given = {"theta": theta, "scenarios": scenarios, "pilot": pilot, "gap": gap}
     named = [name for name, value in given.items() if value is not None]

@@ -25,7 +25,7 @@ RIGHT, LETTER = 98.0, 2.0
 """Percents of the width: the right end of a plot, and one letter on a phone."""
 HUGE = 1e200
 """Values above this, and NaN, are on no axis; smaller ones have differences and shares that a float can hold."""
-KINDS = ("leader", "not excluded", "excluded", "arm")
+KINDS = ("leader", "not excluded", "excluded", "met", "open", "failed", "control", "arm")
 """Kinds of arms; each has a colour and a shape of its own."""
 
 

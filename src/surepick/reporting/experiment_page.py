@@ -30,7 +30,7 @@ from surepick.reporting.html import Cell, Table, data_uri, template
 from surepick.simulation import experiment as experiments
 from surepick.simulation.experiment import Experiment, Published, job_of, read_experiment
 from surepick.simulation.run import run_once
-from surepick.simulation.runs import error_interval
+from surepick.simulation.runs import brief, error_interval, latex_table, latex_text
 from surepick.simulation.store import EXPERIMENT, TABLE, file_of_runs, read_cells
 from surepick.types import Array
 
@@ -134,13 +134,20 @@ class Section(NamedTuple):
     def rest(self, summary: Summary, without: str) -> str:
         """Return the varying part of a cell's problem as text, except `without`: name, arguments, risk; or ""."""
         name, own = summary.cell.problem.name, _arguments(summary.cell)
-        has_others = any(other.cell.problem.name != name for other in self.summaries)
-        words = [f"{key} {own[key]}" for key in self.varying(name) if key in own and key != without]
-        return ", ".join([name] * has_others + words)
+        varying = self.varying(name)
+        label = "" if without in varying else summary.cell.label  # a label would tell the points of a line apart
+        has_others = any(
+            ((other.cell.label if label else "") or other.cell.problem.name) != (label or name)
+            for other in self.summaries
+        )
+        if label:
+            varying = [key for key in varying if key == "delta"]
+        words = [f"{key} {brief(own[key])}" for key in varying if key in own and key != without]
+        return ", ".join([label or name] * has_others + words)
 
     def place(self, summary: Summary, without: str = "") -> str:
         """Return `rest`, or the name of the problem if nothing varies."""
-        return self.rest(summary, without) or summary.cell.problem.name
+        return self.rest(summary, without) or summary.cell.label or summary.cell.problem.name
 
 
 def _arguments(cell: experiments.Cell) -> dict[str, Any]:
@@ -274,12 +281,13 @@ class Part(NamedTuple):
         return [(data_uri(figure.paths[1].read_bytes()), figure.caption) for figure in self.figures]
 
 
-def write_report(folders: Sequence[Path], out: Path) -> list[Path]:
+def write_report(folders: Sequence[Path], out: Path, *, latex: bool = False) -> list[Path]:
     """Write report.md, report.html and the figures for folders of results.
 
     Args:
         folders: each with the `experiment.toml` and the `runs.parquet` of one experiment.
         out: folder of the report; created if missing.
+        latex: also write report.tex, a table for each experiment, and every figure as PDF for one and two columns.
 
     Returns:
         The written files, the two reports first.
@@ -294,7 +302,7 @@ def write_report(folders: Sequence[Path], out: Path) -> list[Path]:
     templates = {"report.md": template("report.md", finalize=_md), "report.html": template("report.html")}
     sections = sorted((read_section(Path(folder)) for folder in folders), key=lambda s: not s.experiment.published)
     out.mkdir(parents=True, exist_ok=True)
-    parts = [part_of(section, draw(section, out)) for section in sections]
+    parts = [part_of(section, draw(section, out, in_paper=latex)) for section in sections]
     context = {
         "title": parts[0].title if len(parts) == 1 else f"Report on {len(parts)} experiments",
         "finding": tally([compared for section in sections for _, compared in section.compared]),
@@ -302,8 +310,36 @@ def write_report(folders: Sequence[Path], out: Path) -> list[Path]:
     }
     for name, layout in templates.items():
         (out / name).write_text(layout.render(context).rstrip() + "\n", "utf-8", newline="\n")
+    if latex:
+        (out / "report.tex").write_text("\n".join(map(latex_of, sections)), "utf-8", newline="\n")
     figures = [path for part in parts for figure in part.figures for path in figure.paths]
     return [*(out / name for name in templates), *figures]
+
+
+def latex_of(section: Section) -> str:
+    """Return mean pulls with standard errors as a LaTeX table: algorithms down, problems across.
+
+    A dagger marks cells with runs that did not stop, whose mean is too small.
+    """
+    rows = grouped(section.summaries, lambda summary: summary.label)
+    places = list(dict.fromkeys(map(section.place, section.summaries)))
+    body = []
+    for label, summaries in rows.items():
+        of_place = {section.place(summary): summary for summary in summaries}
+        body.append([latex_text(label), *(_latex_pulls(of_place.get(place)) for place in places)])
+    n_runs = sorted({summary.n_runs for summary in section.summaries})
+    n_errors = sum(summary.n_errors for summary in section.summaries)
+    note = f"% {section.experiment.name}: pulls, mean $\\pm$ s.e.; runs per cell {n_runs}, wrong answers {n_errors}\n"
+    return note + latex_table(["algorithm", *map(latex_text, places)], body, n_left=1)
+
+
+def _latex_pulls(summary: Summary | None) -> str:
+    if summary is None or not summary.n_runs:
+        return "--"
+    mean, se = summary.quantities["n_pulls"]
+    spread = "" if math.isnan(se) else rf" \pm {se:.1f}"
+    mark = r"$^\dagger$" if summary.n_unfinished else ""
+    return f"${mean:.1f}{spread}${mark}"
 
 
 def part_of(section: Section, figures: list[Figure]) -> Part:
@@ -532,7 +568,7 @@ def sentence(*quantities: str) -> str:
     return f"Mean {' and '.join(QUANTITIES.get(quantity, quantity) for quantity in quantities)}"
 
 
-def draw(section: Section, folder: Path) -> list[Figure]:
+def draw(section: Section, folder: Path, *, in_paper: bool = False) -> list[Figure]:
     """Draw the figures for the grid of the experiment; none without runs."""
     summaries = [summary for summary in section.summaries if summary.n_runs]
     if not summaries:
@@ -543,7 +579,8 @@ def draw(section: Section, folder: Path) -> list[Figure]:
     if paths := list(_paths(summaries)):
         drawn.append(("paths", *_evidence_paths(section.place(summaries[0]), paths)))
     return [
-        Figure(caption, save(canvas, folder / f"{section.experiment.name}-{name}")) for name, canvas, caption in drawn
+        Figure(caption, save(canvas, folder / f"{section.experiment.name}-{name}", in_paper=in_paper))
+        for name, canvas, caption in drawn
     ]
 
 

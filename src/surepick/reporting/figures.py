@@ -6,7 +6,7 @@ The same numbers give the same bytes of SVG: files contain no date and no random
 import io
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,12 @@ WIDTH = 5.8
 """Width in inches; a figure must stay readable on a phone, at half its size."""
 PNG_DPI = 150
 BLUE, ORANGE = COLORS[:2]
-KINDS = {"leader": (ORANGE, "D"), "not excluded": (BLUE, "o"), "excluded": (GREY, "o"), "arm": (BLUE, "o")}
+KINDS = {
+    **dict.fromkeys(("leader", "met"), (ORANGE, "D")),
+    **dict.fromkeys(("not excluded", "open", "arm"), (BLUE, "o")),
+    **dict.fromkeys(("excluded", "failed"), (GREY, "o")),
+    "control": (BLUE, "s"),
+}
 """Colour and marker of each kind of arm."""
 
 
@@ -70,12 +75,14 @@ def finish(canvas: Any) -> None:
 
 
 def image(canvas: Any, kind: str) -> bytes:
-    """Return a finished figure as "svg" or "png"."""
+    """Return a finished figure as "svg", "png" or "pdf"."""
     import matplotlib as mpl  # noqa: PLC0415
 
     options: dict[str, Any] = {"dpi": PNG_DPI, "metadata": {"Software": None}}
     if kind == "svg":
         options = {"metadata": {"Date": None}}
+    if kind == "pdf":
+        options = {"metadata": {"CreationDate": None}}
     buffer = io.BytesIO()
     with mpl.rc_context({"svg.hashsalt": "surepick"}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font")  # names of arms can be in any script
@@ -83,13 +90,25 @@ def image(canvas: Any, kind: str) -> bytes:
     return buffer.getvalue()
 
 
-def save(canvas: Any, path: Path) -> tuple[Path, Path]:
-    """Finish a figure and write it beside `path`, as PNG and as SVG."""
+COLUMNS = {"1col": 3.25, "2col": 6.75}
+"""Widths in inches of a figure in a paper: one column, and two."""
+
+
+def save(canvas: Any, path: Path, *, in_paper: bool = False) -> tuple[Path, Path]:
+    """Finish a figure and write it beside `path`, as PNG and as SVG; for a paper also as PDF, one and two columns wide.
+
+    Returns:
+        The PNG and the SVG file.
+    """
     finish(canvas)
     path.parent.mkdir(parents=True, exist_ok=True)
     png, svg = (path.with_name(f"{path.name}.{kind}") for kind in ("png", "svg"))
     for file in (png, svg):
         file.write_bytes(image(canvas, file.suffix[1:]))
+    width, height = canvas.get_size_inches()
+    for name, inches in COLUMNS.items() if in_paper else ():
+        canvas.set_size_inches(inches, max(height * inches / width, 2.4))
+        path.with_name(f"{path.name}-{name}.pdf").write_bytes(image(canvas, "pdf"))
     return png, svg
 
 
@@ -181,6 +200,28 @@ def pulls(rows: Sequence[Pulls]) -> Any:
     axes.set_xlabel("pulls")
     axes.set_xlim(left=0.0)
     axes.xaxis.get_major_locator().set_params(integer=True)
+    return _finished(canvas)
+
+
+def shares(times: Sequence[int], values: Any, weights: Mapping[int, float], most: int = 6) -> Any:
+    """Draw N(t)/t of the arms with the largest shares at the end, beside the weights of a design as dashed lines.
+
+    Args:
+        times: results so far (T,).
+        values: share of every arm among them (T, K).
+        weights: weight of each arm in the design.
+        most: arms to draw.
+    """
+    canvas, (axes,) = frame([3.4])
+    last = values[-1]
+    order = sorted(range(len(last)), key=lambda arm: (-max(last[arm], weights.get(arm, 0.0)), arm))[:most]
+    for arm, color in zip(order, COLORS * most, strict=False):
+        axes.plot(times, values[:, arm], color=color, linewidth=1.4, label=f"arm {arm}")
+        if arm in weights:
+            axes.axhline(weights[arm], color=color, linewidth=1.0, linestyle="--")
+    axes.set_xscale("log")
+    axes.set_xlabel("pulls")
+    axes.set_ylabel("share of the pulls; dashed: design")
     return _finished(canvas)
 
 

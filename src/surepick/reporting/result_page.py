@@ -17,6 +17,7 @@ from surepick._version import __version__
 from surepick.arms.base import recipe_of
 from surepick.errors import InvalidInput
 from surepick.learning.assumptions import assumptions
+from surepick.learning.calls import arms_called, target_words
 from surepick.learning.explain import label_of, unmeasured, verdict
 from surepick.learning.groups import label_text
 from surepick.learning.progress import confidence, sentences, wide_words
@@ -260,6 +261,8 @@ def _question(result: "Result") -> str:
     if result.arm_set or result.compared.listed is not None:
         return f"Which arm of {result.arm_set or 'all'} is the best?"
     total = counted(len(result.compared), "arm" if result.candidates is None else "candidate")
+    if result.calls is not None:
+        return f"Which of {total} {target_words(result, label_of(result))}?"
     return f"Which of {total} is the best?" if result.m == 1 else f"Which are the {result.m} best of {total}?"
 
 
@@ -279,7 +282,9 @@ def _facts(result: "Result", unit: str) -> list[tuple[str, str]]:
     ]
     if result.epsilon > 0.0:
         facts.append(("Accepted loss (epsilon)", f"{result.epsilon:g} {unit}".rstrip()))
-    if result.survivors is not None and not result.stopped and result.guarantee not in ("doubtful", "withdrawn"):
+    if result.calls is not None:
+        facts += [(call.capitalize(), f"{len(arms_called(result, call)):,}") for call in ("met", "failed", "open")]
+    elif result.survivors is not None and not result.stopped and result.guarantee not in ("doubtful", "withdrawn"):
         facts.append(("Not excluded", f"{len(result.survivors):,} of {len(result.compared):,}"))
     if not math.isnan(result.noise_std):
         is_share = isinstance(result.given_noise_std, np.ndarray)  # of the levels given
@@ -431,6 +436,8 @@ class _Ranking:
         self.result, self.rows, self.columns, self.is_arms = result, rows, columns, rows is result.arms
         is_withdrawn = result.guarantee == "withdrawn"
         self.has_leader = rows.margin is not None and result.best is not None and not is_withdrawn
+        self.calls = {} if result.calls is None or is_withdrawn or rows is not result.compared else result.calls
+        self.has_leader &= result.calls is None
         self.names, self.measured, self.places = _names(result, rows), result.measured(), places_in(rows)
         self.is_fitted = bool(np.isfinite(rows.estimate).any())
         if not self.is_fitted:
@@ -445,7 +452,7 @@ class _Ranking:
     def headers(self, unit: str) -> list[str]:
         behind_whom = "Behind the leader" if self.result.m == 1 else f"Behind the last {_leaders(self.result)}"
         headers = ["Rank", "Arm" if self.is_arms else "Candidate", f"Estimate{_in(unit)}", *["Likely"] * self.is_likely]
-        headers += [behind_whom] * self.has_leader
+        headers += [behind_whom] * self.has_leader + ["Call"] * bool(self.calls)
         headers += [f"Measured mean{_in(unit)}", "Pulls"] * self.is_arms
         return [*headers, *["Check pulls"] * (self.is_arms and self.result.n_checks > 0)]
 
@@ -460,6 +467,8 @@ class _Ranking:
         elif self.has_leader:
             ends = between(columns["behind_low"][row], columns["behind_high"][row], self.of_behind)
             cells.append(Cell(fixed(columns["behind"][row], self.of_behind), ends))
+        if self.calls:
+            cells.append(Cell(self.calls.get(row, "control")))
         return cells + self._pulled(rows.keys[row]) if self.is_arms else cells
 
     def _pulled(self, arm: Any) -> list[Cell]:
@@ -555,9 +564,11 @@ def _steps(result: "Result", command: str | None) -> list[tuple[str, str]]:
         options["noise_std"] = "..." if is_listed else repr(given)  # one for each arm
     more = {
         "m": result.m if result.m > 1 else None,
+        "pool": result.pool,
         "audit": result.n_checks or None,
         "noise": result.noise if result.noise != "same" else None,
         "misfit": result.allowed_misfit or None,
+        **_target_options(result),
     }
     options |= {name: repr(value) for name, value in more.items() if value is not None}
     options |= {"costs": "..."} if result.has_costs else {}
@@ -576,6 +587,18 @@ def _steps(result: "Result", command: str | None) -> list[tuple[str, str]]:
         ("From a saved result, every decision is worked out again from the rewards, without measuring:", again),
     ]
     return [(words, code) for words, code in steps if code]
+
+
+def _target_options(result: "Result") -> dict[str, Any]:
+    """Return `threshold`, `control`, `margin` and `calls` as they were given."""
+    target = result.specification
+    if target is None:
+        return {}
+    names = result.compared.names
+    given: dict[str, Any] = {"threshold": target.value}
+    if target.control is not None:
+        given = {"control": target.control if names is None else names[target.control], "margin": -target.value or None}
+    return {**given, "calls": target.calls if target.calls != "all" else None}
 
 
 def _settings(result: "Result") -> list[tuple[str, str]]:
@@ -634,6 +657,8 @@ def bars_of(result: "Result") -> list[charts.Bar]:
         kinds = ["not excluded" if row in left else "excluded" for row in range(len(rows))]
     for row in _leading(result):
         kinds[row] = "leader"
+    if result.calls is not None and result.guarantee != "withdrawn":
+        kinds = [result.calls.get(row, "control") for row in range(len(rows))]
     numbers = (values.tolist() for values in (rows.estimate, rows.low, rows.high))
     unknown = [math.nan] * len(rows)
     likely = [
@@ -646,7 +671,7 @@ def _leading(result: "Result") -> Sequence[int]:
     """Return the rows of the leaders in `compared`; none of a result that is withdrawn."""
     if result.best is None or result.guarantee == "withdrawn":
         return []
-    return result.best if result.m > 1 else [result.row_of_leader]
+    return result.best if result.m > 1 or result.calls is not None else [result.row_of_leader]
 
 
 def evidence_figure(result: "Result") -> Any:
@@ -664,7 +689,8 @@ def points_of(result: "Result") -> list[charts.Point]:
     names, means = _names(result, result.arms), result.measured()
     is_one_level = result.noise == "same" and not isinstance(result.given_noise_std, np.ndarray)
     noise = result.noise_std if is_one_level else math.nan
-    best = [] if result.candidates is not None else [result.arms.keys[row] for row in _leading(result)]
+    has_leader = result.candidates is None and result.calls is None
+    best = [result.arms.keys[row] for row in _leading(result)] if has_leader else []
     return [
         charts.Point(name, fitted, means[arm], noise / math.sqrt(result.counts[arm]), is_leader=arm in best)
         for name, arm, fitted in zip(names, result.arms.keys, result.arms.estimate.tolist(), strict=True)

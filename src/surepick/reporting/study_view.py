@@ -15,6 +15,7 @@ import numpy as np
 from surepick._texts import about, between, counted, fixed, joined, percent, roughly
 from surepick.errors import SurepickError
 from surepick.learning.assumptions import assumptions
+from surepick.learning.calls import tally
 from surepick.learning.explain import unmeasured, verdict
 from surepick.learning.groups import label_text
 from surepick.learning.progress import WIDE, confidence, facts, sentences
@@ -206,6 +207,8 @@ class StudyView:
     has_labels: bool
     """Whether some measurement or open ask has a label of its group."""
     is_spent: bool
+    has_rounds: bool
+    """Whether the budget is a number of batches."""
     is_decided: bool
     latest: list[Entry]
     n_measurements: int
@@ -251,6 +254,7 @@ def view_of(study: "Study", *, n_arms: int = N_SHOWN) -> StudyView:
         can_ask=can_ask,
         has_labels=has_labels,
         is_spent=status.state == "spent",
+        has_rounds=state.learner.spec.rounds is not None,
         is_decided=status.stopped,
         latest=latest,
         n_measurements=n_measurements,
@@ -274,8 +278,8 @@ def line_of(study: "Study") -> StudyLine:
     return StudyLine(
         study.name,
         badge,
-        leader=joined(names if isinstance(names, list) else [str(names)]),
-        proved=confidence(learner),
+        leader=joined(names if isinstance(names, list) else [str(names)]) if learner.calls is None else "",
+        proved=confidence(learner) if learner.calls is None else tally(learner, now.label),
         estimate=about(outlook.probability) if outlook is not None and is_likely else "",
         n_pulls=now.status.n_pulls,
         last=told,
@@ -350,6 +354,7 @@ def _numbers(state: State, result: "Result") -> dict[str, str]:
         "pulls": f"{result.n_pulls:,}",
         "cost so far": f"{result.cost:,.6g}" if result.has_costs else "",
         "budget": "" if budget is None else f"{budget:g}",
+        "batch": "" if state.learner.spec.batch is None else f"{state.learner.spec.batch:,}",
         "arms measured": f"{len(result.counts):,}{listed}",
         "accepted risk (delta)": percent(result.delta),
         "accepted loss (epsilon)": f"{result.epsilon:g}" if result.epsilon > 0.0 else "",

@@ -4,18 +4,20 @@ A learner runs in *blocks* of pulls. When a block opens, the sampler reads the c
 block; from then on its arms depend on no reward. The next block may open while results of this one are pending. A
 sampler that reacts to every result has blocks of one pull.
 
-`SubBlocks` wraps a sampler where noise differs between arms or has an unknown law: each block repeats one plan.
+`JoinedBlocks` joins blocks that are too short for a rule that bets on blocks. `SubBlocks` wraps a sampler where noise
+differs between arms or has an unknown law: each block repeats one plan.
 `Rounds` takes its place where nothing is known of the noise: each block is a round of all arms that are left.
 """
 
 import math
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, final, runtime_checkable
 
 import numpy as np
 
+from surepick.arms.base import ArmSet
 from surepick.core.estimate import LeastSquares
 from surepick.types import Array, BoolArray, IntArray
 
@@ -84,6 +86,58 @@ class Follows(Protocol):
     def follow(self, arms: Sequence[int]) -> None:
         """Record that the next pulls are of these arms, planned by another sampler in the same context."""
         ...
+
+
+@final
+class JoinedBlocks(Sampler):
+    """A sampler whose blocks can be bet on: blocks with fewer pulls than dimensions are joined.
+
+    A rule that bets on blocks makes no bet on a block with fewer pulls than dimensions, and would never stop. So the
+    sampler opens its short blocks one after the other. It reads the pulls planned so far as if they had returned the
+    rewards that theta predicts: theta stays as it is, and the information grows. A sampler that reduces uncertainty
+    thus does not choose one arm again and again. All arms are still fixed when the block opens. Before there is an
+    estimate no bet is made, and blocks are left as they are.
+
+    Args:
+        sampler: chooses arms.
+        arms: the arms, in whitened coordinates.
+        least: fewest pulls of a joined block.
+    """
+
+    def __init__(self, sampler: Sampler, arms: ArmSet, least: int) -> None:
+        self._sampler, self._arms, self._least = sampler, arms, least
+        self._left: deque[int] = deque()
+
+    def open(self, context: SamplerContext) -> int:
+        """Plan a block, of several blocks of the sampler if they are short."""
+        self._left.clear()
+        length = self._sampler.open(context)
+        # A block with as many pulls as dimensions can be bet on, if not well.
+        if context.theta is None or length >= min(self._arms.dim, self._least):
+            return length
+        estimate = context.estimate.snapshot()
+        while True:
+            planned = [self._sampler.next() for _ in range(length)]
+            self._left.extend(planned)
+            if len(self._left) >= self._least:
+                return len(self._left)
+            X = self._arms.gather(planned)
+            estimate.update_many(X, X @ context.theta, planned)
+            n = len(self._left)
+            told = replace(context, n_pulls=context.n_pulls + n, n_asked=context.n_asked + n, estimate=estimate)
+            length = self._sampler.open(told)
+
+    def next(self) -> int:
+        """Return the next arm of the block; beyond its end, the next arm of the sampler."""
+        return self._left.popleft() if self._left else self._sampler.next()
+
+    def pulls_per_nat(self) -> float:
+        """Return the value of the wrapped sampler."""
+        return self._sampler.pulls_per_nat()
+
+    def planned(self) -> Mapping[int, float]:
+        """Return the plan of the wrapped sampler."""
+        return self._sampler.planned() if isinstance(self._sampler, Apportions) else {}
 
 
 # Repetitions in a block. More repetitions estimate the noise better: three, four and eight lose 15, 12 and 6 % of a

@@ -102,6 +102,8 @@ class _Tools:
         of, now = self._opened(study), self._opened(study).snapshot
         known = {"answer": verdict(of.result(), numbers=False), "stopped": now.status.stopped}
         known |= now.record(("best_name", "guarantee", "confidence", "epsilon_bound"))
+        if now.status.calls is not None:
+            known["calls"] = now.status.calls
         return {**known, "estimates": now.record(OF_OUTLOOK)}
 
     def plan(self, study: Name = None) -> Json:

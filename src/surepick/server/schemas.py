@@ -187,6 +187,7 @@ def _list(kind: Any) -> Any:
 
 _of_status: Any = {name: float | None if kind is float else kind for name, kind in Status.__annotations__.items()}
 _of_status.pop("find_outlook")
+_of_status.pop("calls")  # only where arms are called
 _of_status |= {**dict.fromkeys(OF_OUTLOOK, float | None), "in_question": list[str]}
 _of_measurement: Any = dict.fromkeys(OF_MEASUREMENT, Any) | {"id": int, "value": float | None}
 _of_measurement["group"] = (dict[str, str], {})

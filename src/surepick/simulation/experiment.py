@@ -11,14 +11,18 @@ list: `means = [[1.0, 0.5, 0.0]]`.
     own_seeds = false                       optional: problem i of the grid has its own seed, seed + i
     bounds = false                          optional: also the lower bound of each run's instance
     [[problems]]
-    name = "many_arms"                      a function of `surepick.problems` or `simulation.datasets`
+    name = "many_arms"                      a function of `surepick.problems` or `simulation.datasets`, or an entry
+                                            point of that name in the group `surepick.problems`
+    plugin = "own.py:function"              optional: a problem in a file, seen from this one; needs no `name`
+    file = "arms.csv"                       optional: a table of arms, see `problems.from_file`; needs no `name`
+    label = "hard, {n_arms} arms"           optional: its name in tables and figures; {} stands for an argument
     redraw = true                           optional: a new instance in every run, from the run's own seed
     arguments = { n_arms = [1000, 2500] }   besides the function's own, every problem takes noise_std and epsilon
     [[algorithms]]
     label = "ours"                          unique
     name = "lazy-track-and-stop"            see `surepick.algorithms`; "*" stands, in the label too, for each that has
                                             no entry of its own with the same options
-    options = { stopping = "betting" }      optional
+    options = { stopping = "betting" }      optional; those of `simulate` too: noise_std = "learnt", m = 2, audit = 20
     knows = ["theta"]                       optional: options with the problem's own value, see `KNOWLEDGE`
     only = { n_arms = 1000 }                optional: problems with such arguments; `name` is the problem's own, `delta`
                                             the risk
@@ -58,7 +62,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
 from importlib import resources
+from importlib.metadata import entry_points
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar, final
 
 import numpy as np
@@ -67,6 +73,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    PlainValidator,
     ValidationError,
     ValidationInfo,
     field_validator,
@@ -80,6 +87,7 @@ from surepick.learning.snapshot import Algorithm
 from surepick.simulation import datasets, problems
 from surepick.simulation.parallel import text_of
 from surepick.simulation.run import AnyProblem, Instance, Job, instance_of, new_learner, prepared, run_seeds
+from surepick.simulation.runs import brief
 
 FORMAT = 1
 """Part of every key. Raise the number when a change of the code is meant to change the outcome of runs."""
@@ -128,36 +136,99 @@ class Table(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
+class Plugin(NamedTuple):
+    """An algorithm or a problem in a file of the user; its source is sent to the processes, on other machines too."""
+
+    file: Path
+    class_name: str
+    source: str
+
+
+class DataFile(NamedTuple):
+    """A table of arms; its content is sent to the processes, on other machines too."""
+
+    file: Path
+    content: bytes
+
+
+def _placed(file_name: str, info: ValidationInfo) -> Path:
+    """Return the path of a file that is named in an experiment."""
+    assert info.context is not None
+    # In a folder of results the file is beside the experiment.
+    folders: Sequence[Path] = info.context["folders"]
+    places = [folder / file for folder in folders for file in (file_name, Path(file_name).name)]
+    return next((file for file in places if file.exists()), places[0])
+
+
+def _plugin_at(place: Any, info: ValidationInfo) -> Plugin:
+    """Read the file of a plug-in, written "own.py:name"."""
+    if not isinstance(place, str) or not re.fullmatch(r".+\.py:[^\W\d]\w*", place):
+        raise ValueError
+    file_name, _, class_name = place.rpartition(":")
+    file = _placed(file_name, info)
+    return Plugin(file, class_name, _read_text(file, f"cannot read the plug-in {file}"))
+
+
+def _file_at(place: Any, info: ValidationInfo) -> DataFile:
+    if not isinstance(place, str):
+        raise ValueError
+    file = _placed(place, info)
+    try:
+        return DataFile(file, file.read_bytes())
+    except OSError as error:
+        raise InvalidInput(f"cannot read the table {file}: {error.strerror}.") from error
+
+
 @final
 class ProblemSpec(Table):
     """One entry of [[problems]]."""
 
-    name: Text
+    name: Text = ""
+    label: Text = ""
+    plugin: Annotated[Plugin | None, PlainValidator(_plugin_at)] = Field(
+        None, description='a file and a function or class such as "own.py:problem"'
+    )
+    file: Annotated[DataFile | None, PlainValidator(_file_at)] = Field(
+        None, description='a table of arms such as "arms.csv"'
+    )
     redraw: Flag = False
     arguments: Annotated[Values, AfterValidator(_lists_of)] = {}
     """Every argument with the list of its values."""
 
+    @property
+    def source(self) -> "Source":
+        """The origin of the problem."""
+        return Source(self.name, self.plugin, self.file)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named_by_its_origin(cls, content: Any) -> Any:
+        """Take the name from a plug-in or a file, if there is one."""
+        given = [key for key in ("name", "plugin", "file") if key in content]
+        if len(given) != 1:
+            said = f"got {' and '.join(given)}" if given else "got none of them"
+            raise InvalidInput(f"a problem needs one of `name`, `plugin` and `file`, {said}.")
+        if given == ["plugin"]:
+            return {**content, "name": str(content["plugin"]).rpartition(":")[2] or "plugin"}
+        return {**content, "name": "from_file"} if given == ["file"] else content
+
     @model_validator(mode="after")
     def _fits_the_generator(self) -> Self:
         name = self.name
-        if name not in GENERATORS:
-            raise InvalidInput(f"`name` must be one of {', '.join(GENERATORS)}, got {name!r}.")
-        own = inspect.signature(GENERATORS[name]).parameters
+        if self.plugin is not None:  # read, but not run before the first run
+            return self
+        own = _parameters(self.source)
         if self.redraw and ("seed" not in own or "seed" in self.arguments):
             why = "has no seed to redraw it from" if "seed" not in own else "has a fixed seed in its arguments"
             raise InvalidInput(f"`redraw` must be false, since {name} {why}.")
-        required = [key for key, parameter in own.items() if parameter.default is parameter.empty]
-        needed = [key for key in required if key not in self.arguments]
-        unknown = sorted(set(self.arguments) - {*own, "noise_std", "epsilon"})
-        if needed or unknown:
-            wrong = f"no {unknown[0]!r}" if unknown else f"{needed[0]!r}"
-            raise InvalidInput(f"{name} takes {wrong}; its arguments are {', '.join(own)}.")
-        checks: dict[str, Callable[[Any], object]] = {"noise_std": check_noise_std, "epsilon": check_epsilon}
-        for key, values in self.arguments.items():
-            if not values:
-                raise InvalidInput(f"`arguments` must be at least one value for {key}, got {values!r}.")
-            for value in values if key in checks else ():
-                checks[key](value)
+        variable = [key for key, parameter in own.items() if parameter.kind is parameter.VAR_KEYWORD]
+        named = [key for key in own if key not in variable]
+        missing = [key for key in named if own[key].default is inspect.Parameter.empty and key not in self.arguments]
+        unknown = [] if variable else sorted(set(self.arguments) - {*own, "noise_std", "epsilon"})
+        if missing or unknown:
+            wrong = f"no {unknown[0]!r}" if unknown else f"{missing[0]!r}"
+            raise InvalidInput(f"{name} takes {wrong}; its arguments are {', '.join(named)}.")
+        _check_values(self.arguments)
         return self
 
     def grid(self) -> list[dict[str, Any]]:
@@ -166,21 +237,67 @@ class ProblemSpec(Table):
         return [dict(zip(self.arguments, point, strict=True)) for point in points]
 
 
-def draw_problem(name: str, arguments: Mapping[str, Any], seed: int | None = None) -> AnyProblem:
+def _check_values(arguments: Mapping[str, list[Any]]) -> None:
+    checks: dict[str, Callable[[Any], object]] = {"noise_std": check_noise_std, "epsilon": check_epsilon}
+    for key, values in arguments.items():
+        if not values:
+            raise InvalidInput(f"`arguments` must be at least one value for {key}, got {values!r}.")
+        for value in values if key in checks else ():
+            checks[key](value)
+
+
+class Source(NamedTuple):
+    """The origin of a problem: a name, a file with code, or a table of arms."""
+
+    name: str
+    plugin: Plugin | None = None
+    file: DataFile | None = None
+
+
+def _generator(source: Source) -> Callable[..., AnyProblem]:
+    """Return the function that makes a problem."""
+    if source.plugin is not None:
+        made: Callable[..., AnyProblem] | None = loaded(source.plugin)
+        if not callable(made):
+            plugin = source.plugin
+            raise InvalidInput(f"the plug-in {plugin.file} must have a function or class {plugin.class_name}.")
+        return made
+    if source.file is not None:
+        return partial(_from_content, source.file)
+    if source.name in GENERATORS:
+        return GENERATORS[source.name]
+    plug_ins = entry_points(group="surepick.problems")
+    if source.name not in plug_ins.names:
+        known = ", ".join([*GENERATORS, *sorted(plug_ins.names)])
+        raise InvalidInput(f"`name` must be one of {known}, got {source.name!r}.")
+    found: Callable[..., AnyProblem] = plug_ins[source.name].load()
+    return found
+
+
+def _from_content(file: DataFile, **arguments: Any) -> AnyProblem:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / file.file.name
+        path.write_bytes(file.content)
+        return problems.from_file(path, **arguments)
+
+
+def _parameters(source: Source) -> dict[str, inspect.Parameter]:
+    """Return the arguments that a problem takes."""
+    parameters = dict(inspect.signature(_generator(source)).parameters)
+    if source.file is None:
+        return parameters
+    return {key: one for key, one in inspect.signature(problems.from_file).parameters.items() if key != "path"}
+
+
+def draw_problem(source: str | Source, arguments: Mapping[str, Any], seed: int | None = None) -> AnyProblem:
     """Make the problem at one point of the grid; `seed` is for a problem that is redrawn in every run."""
-    parameters = inspect.signature(GENERATORS[name]).parameters
-    own = {key: value for key, value in arguments.items() if key in parameters}
-    problem = GENERATORS[name](**own, **({} if seed is None else {"seed": seed}))
-    noise_std = arguments.get("noise_std")
+    source = Source(source) if isinstance(source, str) else source
+    parameters = _parameters(source)
+    takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+    own = {key: value for key, value in arguments.items() if key in parameters or (takes_all and key != "epsilon")}
+    problem = _generator(source)(**own, **({} if seed is None else {"seed": seed}))
+    noise_std = None if "noise_std" in own else arguments.get("noise_std")
     return problem if noise_std is None else replace(problem, noise_std=noise_std)
-
-
-class Plugin(NamedTuple):
-    """An algorithm in a file of the user; its source is sent to the processes, on other machines too."""
-
-    file: Path
-    class_name: str
-    source: str
 
 
 @final
@@ -194,21 +311,11 @@ class AlgorithmSpec(Table):
         (), strict=False, description=f"some of {', '.join(KNOWLEDGE)}, none of them among the options"
     )
     only: Values = {}
-    plugin: Plugin | None = Field(None, description='a file and a class such as "own.py:Class"')
+    plugin: Annotated[Plugin | None, PlainValidator(_plugin_at)] = Field(
+        None, description='a file and a class such as "own.py:Class"'
+    )
     baseline: Text = ""
     bounds: Flag = True
-
-    @field_validator("plugin", mode="plain")
-    @classmethod
-    def _read_plugin(cls, place: Any, info: ValidationInfo) -> Plugin:
-        if not isinstance(place, str) or not re.fullmatch(r".+\.py:[^\W\d]\w*", place):
-            raise ValueError
-        file_name, _, class_name = place.rpartition(":")
-        assert info.context is not None
-        # In a folder of results the file is beside the experiment.
-        places = [folder / file for folder in info.context["folders"] for file in (file_name, Path(file_name).name)]
-        file = next((file for file in places if file.exists()), places[0])
-        return Plugin(file, class_name, _read_text(file, f"cannot read the plug-in {file}"))
 
     @model_validator(mode="after")
     def _is_an_algorithm(self) -> Self:
@@ -285,20 +392,30 @@ class Cell:
             "max_pulls": self.max_pulls,
             "bounds": self.bounds,
         }
+        if self.problem.plugin is not None:
+            content["problem_plugin"] = hashlib.sha256(self.problem.plugin.source.encode()).hexdigest()
+        if self.problem.file is not None:
+            content["problem_file"] = hashlib.sha256(self.problem.file.content).hexdigest()
         return hashlib.sha256(canonical_json(content).encode()).hexdigest()
+
+    @property
+    def label(self) -> str:
+        """Label of the problem, with its arguments filled in; "" if it has none."""
+        return label_of(self.problem, self.arguments)
 
     @property
     def epsilon(self) -> float:
         """Slack of the runs; 0 if the problem has its own slack."""
-        is_own = "epsilon" in inspect.signature(GENERATORS[self.problem.name]).parameters
+        is_own = "epsilon" in _parameters(self.problem.source)
         return 0.0 if is_own else float(self.arguments.get("epsilon", 0.0))
 
     def draw(self, seed: int) -> AnyProblem:
         """Make the problem; `seed` matters only if the problem is redrawn in every run."""
-        return draw_problem(self.problem.name, self.arguments, seed if self.problem.redraw else None)
+        return draw_problem(self.problem.source, self.arguments, seed if self.problem.redraw else None)
 
     def __str__(self) -> str:
-        return f"{self.algorithm.label} on {call_of(self.problem.name, self.arguments)} at delta {self.delta:g}"
+        problem = self.label or call_of(self.problem.name, self.arguments)
+        return f"{self.algorithm.label} on {problem} at delta {self.delta:g}"
 
 
 @final
@@ -369,8 +486,19 @@ def matches(wanted: Mapping[str, Any], problem: ProblemSpec, arguments: Mapping[
 
 
 def call_of(problem: str, arguments: Mapping[str, Any]) -> str:
-    """Return a problem with its arguments, written as a call."""
-    return f"{problem}({', '.join(f'{name}={value}' for name, value in arguments.items())})"
+    """Return a problem with its arguments, written as a call; tables and long lists of numbers by their size."""
+    return f"{problem}({', '.join(f'{name}={brief(value)}' for name, value in arguments.items())})"
+
+
+def label_of(problem: ProblemSpec, arguments: Mapping[str, Any]) -> str:
+    """Return the label of a problem, with its arguments filled in; "" if it has none."""
+    try:
+        return problem.label.format(**arguments)
+    except (KeyError, IndexError, ValueError) as error:
+        raise InvalidInput(
+            f"`label` must be a text with arguments of the problem in braces, got {problem.label!r}; the arguments are "
+            f"{', '.join(arguments) or 'none'}."
+        ) from error
 
 
 def canonical_json(value: Any) -> str:
@@ -446,8 +574,8 @@ Entries = Sequence[tuple[dict[str, Any], str]]
 T = TypeVar("T", bound=Table)
 
 
-def _problems(entries: Entries, _folders: Sequence[Path]) -> list[ProblemSpec]:
-    return [_checked(ProblemSpec, entry, where) for entry, where in entries]
+def _problems(entries: Entries, folders: Sequence[Path]) -> list[ProblemSpec]:
+    return [_checked(ProblemSpec, entry, where, folders=folders) for entry, where in entries]
 
 
 def _algorithms(entries: Entries, folders: Sequence[Path]) -> list[AlgorithmSpec]:
@@ -504,7 +632,9 @@ def _check_together(experiment: Experiment, cells: Sequence[Cell]) -> None:
     """Check conditions that involve several entries."""
     specs = experiment.algorithms
     labels = [spec.label for spec in specs]
-    files = {spec.plugin.file.name: spec.plugin.file for spec in specs if spec.plugin is not None}
+    attached_files(experiment)
+    for cell in cells:
+        label_of(cell.problem, cell.arguments)
     for spec in specs:
         if labels.count(spec.label) > 1:
             raise InvalidInput(f"every algorithm needs a label of its own, got {spec.label!r} twice.")
@@ -513,8 +643,6 @@ def _check_together(experiment: Experiment, cells: Sequence[Cell]) -> None:
         if spec.baseline not in ("", *labels):
             known = ", ".join(labels)
             raise InvalidInput(f"`baseline` of {spec.label!r} must be one of {known}, got {spec.baseline!r}.")
-        if spec.plugin is not None and files[spec.plugin.file.name] != spec.plugin.file:
-            raise InvalidInput(f"files of plug-ins need different names, got {spec.plugin.file.name} twice.")
     seen: dict[str, Cell] = {}
     for cell in cells:
         other = seen.setdefault(cell.key, cell)
@@ -529,6 +657,18 @@ def _check_together(experiment: Experiment, cells: Sequence[Cell]) -> None:
             )
 
 
+def attached_files(experiment: Experiment) -> dict[str, bytes]:
+    """Return the plug-ins and tables of an experiment by the names of their files, which must differ."""
+    plugins = [spec.plugin for spec in (*experiment.algorithms, *experiment.problems)]  # type: ignore[attr-defined]
+    tables = [problem.file for problem in experiment.problems if problem.file is not None]
+    files: dict[str, Path] = {}
+    for one in (*filter(None, plugins), *tables):
+        if files.setdefault(one.file.name, one.file) != one.file:
+            raise InvalidInput(f"files of plug-ins and tables need different names, got {one.file.name} twice.")
+    content = {plugin.file.name: plugin.source.encode() for plugin in plugins if plugin is not None}
+    return content | {table.file.name: table.content for table in tables}
+
+
 def check_cells(cells: Sequence[Cell]) -> None:
     """Draw every problem, and compose every algorithm on its first cell.
 
@@ -537,7 +677,7 @@ def check_cells(cells: Sequence[Cell]) -> None:
     """
     seen: set[str] = set()
     for cell in cells:
-        label, place = cell.algorithm.label, canonical_json([cell.problem.name, cell.arguments])
+        label, place = cell.algorithm.label, canonical_json([cell.label, cell.problem.name, cell.arguments])
         if {label, place} <= seen:
             continue
         seeds = run_seeds(cell.seed, 0)
@@ -554,42 +694,57 @@ def check_cells(cells: Sequence[Cell]) -> None:
 def job_of(cell: Cell) -> Job:
     """Return the job of a cell. Problems that are not redrawn are cached."""
     algorithm = cell.algorithm
-    shared = cell.problem.name, canonical_json(cell.arguments), cell.delta, cell.epsilon, cell.bounds
+    source = cell.problem.source
+    shared = (
+        source,
+        canonical_json(cell.arguments),
+        cell.delta,
+        cell.epsilon,
+        cell.bounds,
+        algorithm.options.get("m", 1),
+    )
+    options: dict[str, Any] = {**algorithm.options, **{name: KNOWLEDGE[name] for name in algorithm.knows}}
+    audit = options.pop("audit", 0)
     return Job(
-        problem=partial(draw_problem, cell.problem.name, cell.arguments) if cell.problem.redraw else _instance(*shared),
-        algorithm=algorithm.name if algorithm.plugin is None else loaded(algorithm.plugin),
+        problem=partial(draw_problem, source, cell.arguments) if cell.problem.redraw else _instance(*shared),
+        algorithm=algorithm.name if algorithm.plugin is None else _algorithm(algorithm.plugin),
         delta=cell.delta,
         epsilon=cell.epsilon,
         seed=cell.seed,
         max_pulls=cell.max_pulls,
         bounds=cell.bounds,
-        options={**algorithm.options, **{name: KNOWLEDGE[name] for name in algorithm.knows}},
+        options=options,
+        audit=audit,
     )
 
 
 @lru_cache(N_INSTANCES)
-def _instance(name: str, arguments: str, delta: float, epsilon: float, bounds: bool) -> Instance:  # noqa: FBT001
-    return prepared(draw_problem(name, json.loads(arguments)), delta=delta, epsilon=epsilon, bounds=bounds)
+def _instance(source: Source, arguments: str, delta: float, epsilon: float, bounds: bool, m: int) -> Instance:  # noqa: FBT001
+    return prepared(draw_problem(source, json.loads(arguments)), delta=delta, epsilon=epsilon, bounds=bounds, m=m)
+
+
+def _algorithm(plugin: Plugin) -> Callable[..., Algorithm]:
+    found: Callable[..., Algorithm] | None = loaded(plugin)
+    if found is None or not callable(getattr(found, "compose", None)):
+        raise InvalidInput(f"the plug-in {plugin.file} must have a class {plugin.class_name} with a method `compose`.")
+    return found
 
 
 @lru_cache
-def loaded(plugin: Plugin) -> Callable[..., Algorithm]:
-    """Return the class of a plug-in.
+def loaded(plugin: Plugin) -> Any:
+    """Return the class or function of a plug-in; None if the file has none of that name.
 
     Raises:
-        InvalidInput: the file cannot be run, or has no such class.
+        InvalidInput: the file cannot be run.
     """
     name = f"surepick_plugin_{hashlib.sha256(plugin.source.encode()).hexdigest()[:16]}"
-    module = types.ModuleType(name)
-    module.__file__ = str(plugin.file)
-    sys.modules[name] = module  # dataclasses look up their module here
-    try:
-        exec(compile(plugin.source, str(plugin.file), "exec"), module.__dict__)  # noqa: S102 (the user's own file)
-    except Exception as error:
-        del sys.modules[name]
-        raise InvalidInput(f"the plug-in {plugin.file} cannot be run: {text_of(error)}") from error
-    found: Any = getattr(module, plugin.class_name, None)
-    if not callable(getattr(found, "compose", None)):
-        raise InvalidInput(f"the plug-in {plugin.file} must have a class {plugin.class_name} with a method `compose`.")
-    factory: Callable[..., Algorithm] = found
-    return factory
+    if name not in sys.modules:
+        module = types.ModuleType(name)
+        module.__file__ = str(plugin.file)
+        sys.modules[name] = module  # dataclasses look up their module here
+        try:
+            exec(compile(plugin.source, str(plugin.file), "exec"), module.__dict__)  # noqa: S102 (the user's own file)
+        except Exception as error:
+            del sys.modules[name]
+            raise InvalidInput(f"the plug-in {plugin.file} cannot be run: {text_of(error)}") from error
+    return getattr(sys.modules[name], plugin.class_name, None)

@@ -19,23 +19,28 @@ import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext
+from functools import cache
 from importlib.util import find_spec
 from itertools import islice
-from typing import Any, NamedTuple, final
+from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from surepick.algorithms import check_options
+from surepick.algorithms import as_algorithm, check_options
 from surepick.core.checks import check_count, check_delta, check_epsilon, check_seed
 from surepick.errors import InvalidInput, SurepickError
 from surepick.learning.learner import Learner
-from surepick.simulation.run import AnyProblem, Job, Outcome, prepared, run_once
+from surepick.learning.snapshot import Algorithm
+from surepick.simulation.run import AnyProblem, Job, Outcome, is_problem, prepared, run_once
 from surepick.simulation.runs import MEASURED, Runs
 
 LINE_SECONDS = 30.0
 """Time between two lines of progress if standard error is not a terminal."""
 BATCH_SECONDS = 0.5
 LARGEST_BATCH = 64
+PARENT_SECONDS = 1.0
+"""Time between two looks of a process at its parent."""
 DASK_SECONDS = 60.0
 """Time to wait for a Dask cluster and its first worker."""
 
@@ -217,10 +222,23 @@ def _do(work: Work, job: Any, batch: Batch) -> Batch:
     return batch._replace(result=result, seconds=time.perf_counter() - start)
 
 
-def _do_in_process(*task: Any) -> Batch:
+def _do_in_process(parent: int, *task: Any) -> Batch:
     # Ctrl-C reaches every process of the terminal; only the parent handles it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _end_with(parent)
     return _do(*task)
+
+
+@cache
+def _end_with(parent: int) -> None:
+    """End this process soon after its parent ends, which a killed parent cannot see to; called once for each parent."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(PARENT_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _in_processes(tasks: Iterator[Any], n_workers: int) -> Generator[Batch, None, None]:
@@ -231,7 +249,7 @@ def _in_processes(tasks: Iterator[Any], n_workers: int) -> Generator[Batch, None
         raise SurepickError("more than one process needs joblib; install surepick[bench] or ask for one.") from error
     with parallel_config(backend="loky", inner_max_num_threads=1):
         results = Parallel(n_jobs=n_workers, batch_size=1, pre_dispatch="2*n_jobs", return_as="generator_unordered")(
-            delayed(_do_in_process)(*task) for task in tasks
+            delayed(_do_in_process)(os.getpid(), *task) for task in tasks
         )
         try:
             for done in results:  # noqa: UP028 (`yield from` would close them with a warning)
@@ -321,15 +339,18 @@ def text_of(error: BaseException) -> str:
 
 def simulate(  # noqa: PLR0913 (every argument is an option of its own)
     problem: AnyProblem | Callable[[int], AnyProblem],
-    algorithm: str = "lazy-track-and-stop",
+    algorithm: str | Algorithm = "lazy-track-and-stop",
     *,
     delta: float = 0.05,
     epsilon: float = 0.0,
+    noise_std: float | ArrayLike | Literal["known"] | None = "known",
+    audit: int | Literal["auto"] = 0,
     n_runs: int = 100,
     seed: int = 0,
     n_jobs: int = 1,
     max_pulls: int | None = None,
     bounds: bool = False,
+    trace: bool = False,
     only: Sequence[int] | None = None,
     progress: bool | Callable[[int, int], None] = False,
     **options: Any,
@@ -337,26 +358,39 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
     """Run the algorithm `n_runs` times until it stops.
 
     Args:
-        problem: a problem, or a function of a seed that draws one for each run.
-        algorithm: its name, see `surepick.algorithms`.
+        problem: a problem, or a function of a seed that draws one for each run. A problem of your own is a `Problem`
+            with a `pull` of its own, or any object with `X` (the arms), `name`, `pull(arm, rng)` and `loss(answer)`.
+        algorithm: its name, see `surepick.algorithms.names()`, or an object such as `surepick.algorithms.Rage()`.
         delta: accepted probability of a wrong answer.
         epsilon: slack; an answer that loses at most epsilon is correct. A problem on a set of vectors has its own.
+        noise_std: what the algorithm is told about the noise: "known" is the problem's own `noise_std`, None nothing
+            (the noise is learnt, as by default in `surepick.identify`), numbers are passed on.
+        audit: check pulls after the verdict, as in `surepick.identify`. They count as pulls, and a run whose answer
+            they withdraw counts as not stopped.
         n_runs: number of runs.
         seed: seed of all runs; the same seed gives the same runs.
         n_jobs: processes; 1 runs in this one, -1 uses every core. More than one needs joblib.
         max_pulls: most pulls of a run, a million unless given. A run that reaches this limit counts as not stopped; it
             is never dropped. Needed, or `epsilon`, where the best arms are equally good: a run would not end.
         bounds: also compute the lower bound of each run's instance.
+        trace: also record evidence and pulls of every arm on the way, see `Runs.traces`.
         only: numbers of the runs to do instead of 0..n_runs-1, for example to repeat a slow run.
         progress: show the progress on standard error, or call a function with (runs done, runs in all).
         options: options of the learner and of the algorithm. `reward_range`, `rewards` and `noise` take the place of
-            the problem's `noise_std`: rewards are drawn from that noise model. A function is called with the problem
-            of the run and must return the option: `theta=lambda problem: problem.theta` tells an oracle theta.
+            the problem's `noise_std`: rewards are drawn from that noise model, unless the problem has a `pull` of its
+            own. With m above 1 an answer is a set, and wrong if any of its arms is not among the m best. A function is
+            called with the problem of the run and must return the option: `theta=lambda problem: problem.theta` tells
+            an oracle theta.
 
     Raises:
         InvalidInput: an argument cannot be used. An error inside a run carries a note with the run's number.
     """
     _check_kinds(problem, algorithm, bounds, progress, options)
+    label = algorithm if isinstance(algorithm, str) else as_algorithm(algorithm, {})[1]
+    if not (isinstance(noise_std, str) and noise_std == "known"):
+        options["noise_std"] = noise_std
+    if audit != "auto":
+        audit = check_count("audit", audit, least=0)
     check_options(options, algorithm, simulate, Learner.__init__)
     index = range(check_count("n_runs", n_runs, least=1)) if only is None else _checked_only(only)
     epsilon = check_epsilon(epsilon)
@@ -371,23 +405,24 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
         max_pulls=10**6 if max_pulls is None else check_count("max_pulls", max_pulls, least=1),
         bounds=bounds,
         options=options,
+        audit=audit,
+        trace=bool(trace),
         refuses_ties=max_pulls is None and not epsilon and "budget" not in options,
     )
-    if isinstance(problem, AnyProblem):
-        job = job._replace(problem=prepared(problem, delta=job.delta, epsilon=epsilon, bounds=bounds))
+    if is_problem(problem):
+        m = options.get("m", 1)
+        job = job._replace(problem=prepared(problem, delta=job.delta, epsilon=epsilon, bounds=bounds, m=m))
 
     def tell(state: State) -> None:
         if callable(progress) and state.done:
             progress(state.done, state.total)
 
     outcomes: dict[int, Outcome] = {}
-    display = nullcontext(tell) if callable(progress) or not progress else shown(algorithm, each_quarter=True)
+    display = nullcontext(tell) if callable(progress) or not progress else shown(label, each_quarter=True)
     with display as show, closing(dispatch(_batch, [job], [index], show, n_jobs=n_jobs)) as results:
         for done in results:
             outcomes |= done.result
-    return collect(
-        job, algorithm, {run: outcomes[run] for run in index}, is_redrawn=not isinstance(problem, AnyProblem)
-    )
+    return collect(job, label, {run: outcomes[run] for run in index}, is_redrawn=not is_problem(problem))
 
 
 def collect(job: Job, algorithm: str, outcomes: Mapping[int, Outcome], *, is_redrawn: bool = False) -> Runs:
@@ -404,6 +439,7 @@ def collect(job: Job, algorithm: str, outcomes: Mapping[int, Outcome], *, is_red
         seed=job.seed,
         max_pulls=job.max_pulls,
         index=np.array(list(outcomes), dtype=np.int64),
+        traces=tuple(row.trace for row in rows if row.trace is not None),
         **{name: np.array([getattr(row, name) for row in rows], dtype=kind) for name, kind in kinds.items()},
     )
 
@@ -422,20 +458,26 @@ def _batch(job: Job, runs: list[int]) -> dict[int, Outcome]:
 def _check_kinds(
     problem: object, algorithm: object, bounds: object, progress: object, options: Mapping[str, Any]
 ) -> None:
-    if not (isinstance(problem, AnyProblem) or callable(problem)):
+    if not (is_problem(problem) or callable(problem)):
         raise InvalidInput(
             f"`problem` must be a problem or a function that draws one from a seed, got a {type(problem).__name__}; "
-            "`surepick.problems` has many, `surepick.problems.Problem(X=..., theta=..., name=...)` makes your own."
+            "`surepick.problems` has many, `surepick.problems.Problem(X=..., theta=..., name=...)` makes your own, and "
+            "so does a class with X, name, pull(arm, rng) and loss(answer)."
         )
     is_flag = isinstance(progress, bool | np.bool_)
     for name, value, is_right, needed in (
-        ("algorithm", algorithm, isinstance(algorithm, str), "a name; `surepick.algorithms()` lists them"),
+        (
+            "algorithm",
+            algorithm,
+            isinstance(algorithm, str) or (hasattr(algorithm, "compose") and not isinstance(algorithm, type)),
+            "a name or an object such as `surepick.algorithms.Rage()`; `surepick.algorithms.names()` lists the names",
+        ),
         ("bounds", bounds, isinstance(bounds, bool | np.bool_), "True or False"),
         ("progress", progress, is_flag or callable(progress), "True, False or a function of (runs done, runs in all)"),
     ):
         if not is_right:
             raise InvalidInput(f"`{name}` must be {needed}, got {reprlib.repr(value)}.")
-    for name in [name for name in ("arms", "candidates", "noise_std") if name in options]:
+    for name in [name for name in ("arms", "candidates") if name in options]:
         raise InvalidInput(
             f"`options` must be options of the algorithm, got `{name}`, which the problem brings; "
             "give it to the problem and leave it out here."

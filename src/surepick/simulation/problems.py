@@ -10,9 +10,11 @@ same problem.
 import itertools
 import math
 import reprlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,12 +24,14 @@ from surepick.arms.ellipsoid import Ellipsoid
 from surepick.arms.finite import FiniteArms
 from surepick.arms.hypercube import Hypercube
 from surepick.arms.sphere import Sphere
+from surepick.arms.tables.read import read_arms
 from surepick.arms.top_k import TopK
 from surepick.core.checks import (
     check_count,
     check_epsilon,
     check_matrix,
     check_noise_std,
+    check_noise_stds,
     check_number,
     check_rewards,
     check_seed,
@@ -48,18 +52,21 @@ ManyArmsVariant = Literal["as-run", "normal-std-0.09", "normal-var-0.09"]
 class Problem:
     """Arms with the truth, theta and the noise level, which an experimenter does not know.
 
+    A subclass that overrides `pull` draws its own rewards, with any noise and any means, and `loss` if means are not
+    linear. `simulate` then measures by `pull` alone.
+
     Attributes:
         X: arms (K, d), one per row; read-only.
         theta: true parameter (d,); read-only.
-        noise_std: standard deviation of the Gaussian noise of one pull.
-        name: the generator and its arguments.
+        noise_std: standard deviation of the Gaussian noise of one pull, or one for each arm (K,).
+        name: the generator and its arguments, or your own label.
         candidates: possible answers (M, d), if other than the arms; read-only. None means the arms.
     """
 
     X: Array
     theta: Array
     name: str
-    noise_std: float = 1.0
+    noise_std: Any = 1.0
     candidates: Array | None = None
 
     def __post_init__(self) -> None:
@@ -69,8 +76,17 @@ class Problem:
         if self.candidates is not None:
             check_matrix("candidates", self.candidates, n_columns=dim)
             _set(self, candidates=_frozen(self.candidates))
-        _set(self, X=_frozen(self.X), theta=_frozen(self.theta), noise_std=check_noise_std(self.noise_std))
+        _set(self, X=_frozen(self.X), theta=_frozen(self.theta), noise_std=self._checked_noise())
         check_rewards(self.answers, self.theta)
+
+    def _checked_noise(self) -> float | Array:
+        if not np.iterable(self.noise_std) or isinstance(self.noise_std, str | bytes):
+            return check_noise_std(self.noise_std)
+        stds = check_noise_stds(self.noise_std)
+        if len(stds) != len(self.X):
+            needed = f"one number, or one for each of {len(self.X)} arms"
+            raise InvalidInput(f"`noise_std` must be {needed}, got {len(stds)} numbers.")
+        return stds
 
     @property
     def n_arms(self) -> int:
@@ -105,14 +121,21 @@ class Problem:
             raise InvalidInput("`min_gap` needs at least two answers to compare, got 1; add arms or candidates.")
         return float(np.delete(self.gaps, self.best).min())
 
-    def loss(self, answer: int) -> float:
-        """Return the loss of an answer against the best; exactly 0 for a copy of the best."""
+    def loss(self, answer: int | Sequence[int]) -> float:
+        """Return the loss of an answer against the best; exactly 0 for a copy of the best.
+
+        Of a list of m answers, how far the worst of them is behind the m-th best.
+        """
+        if not isinstance(answer, int | np.integer):
+            values = self.answers @ self.theta
+            return max(0.0, float(np.sort(values)[-len(answer)] - values[list(answer)].min()))
         is_copy = np.array_equal(self.answers[answer], self.answers[self.best])
         return 0.0 if is_copy else float(self.gaps[answer])
 
     def pull(self, arm: int, rng: np.random.Generator) -> float:
         """Draw the reward of one pull of row `arm` of X."""
-        return float(self.X[arm] @ self.theta + self.noise_std * rng.standard_normal())
+        level = self.noise_std if isinstance(self.noise_std, float) else self.noise_std[arm]
+        return float(self.X[arm] @ self.theta + level * rng.standard_normal())
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -317,6 +340,47 @@ def _on_set(vectors: VectorSet, theta: ArrayLike, epsilon: float) -> VectorProbl
 def listed(arms: ArrayLike, theta: ArrayLike) -> Problem:
     """Arms and theta as given."""
     return Problem(X=np.asarray(arms), theta=np.asarray(theta), name="listed")
+
+
+def from_file(
+    path: str | Path,
+    *,
+    rewards: str | None = None,
+    theta: ArrayLike | None = None,
+    noise_std: float | None = None,
+    label: str | None = None,
+    **options: Any,
+) -> Problem:
+    """Arms from a table (CSV, Excel, Parquet or .npy), with theta or with a column of rewards.
+
+    Args:
+        path: the file; rows are arms, see `surepick.read_arms`.
+        rewards: the column with one measured reward for each arm. theta is its least-squares fit on the features, and
+            `noise_std` the scatter around the fit unless given. So the problem is linear, and as hard as the data say.
+        theta: the parameter, instead of `rewards`.
+        noise_std: standard deviation of one pull; 1 beside theta.
+        label: name of the problem; the name of the file unless given.
+        options: options of `surepick.read_arms`, such as `features` or `drop`.
+    """
+    if (rewards is None) == (theta is None):
+        given = "both" if theta is not None else "neither"
+        raise InvalidInput(f"one of `rewards`, a column, and `theta`, a list of numbers, is needed, got {given}.")
+    name = Path(path).stem if label is None else label
+    if rewards is None:
+        arms = read_arms(path, on_span=True, **options).X
+        return Problem(X=arms, theta=np.asarray(theta), noise_std=1.0 if noise_std is None else noise_std, name=name)
+    drop = options.pop("drop", ())
+    arms = read_arms(path, drop=[*([drop] if isinstance(drop, str) else drop), rewards], on_span=True, **options).X
+    means = read_arms(path, features=[rewards], intercept=False).X[:, 0]
+    fitted: Array = np.asarray(np.linalg.lstsq(arms, means, rcond=None)[0], dtype=np.float64)
+    n_spare = len(arms) - arms.shape[1]
+    if noise_std is None and n_spare < 1:
+        raise InvalidInput(
+            f"the scatter of `rewards` needs more arms than features, got {len(arms)} arms and {arms.shape[1]} "
+            "features; give `noise_std`."
+        )
+    scatter = float(np.sqrt(np.square(means - arms @ fitted).sum() / max(n_spare, 1)))
+    return Problem(X=arms, theta=fitted, noise_std=scatter if noise_std is None else noise_std, name=name)
 
 
 def random_linear(n_arms: int = 50, dim: int = 20, *, seed: int = 0) -> Problem:

@@ -4,10 +4,11 @@ Run i depends on (seed, i) only: `SeedSequence(seed, spawn_key=(i,))` is split i
 noise and the seed of the learner.
 """
 
+import inspect
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, TypeGuard
 
 import numpy as np
 
@@ -19,16 +20,23 @@ from surepick.errors import InvalidInput
 from surepick.learning.learner import Learner
 from surepick.learning.noise_models import NoiseModel, takes_scale
 from surepick.learning.snapshot import Algorithm
+from surepick.learning.spec import TaskOptions
 from surepick.simulation.problems import Problem, VectorProblem
-from surepick.types import Array
+from surepick.types import Array, IntArray
 
 AnyProblem = Problem | VectorProblem
+OWN_PROBLEM = ("X", "name", "pull", "loss")
+"""Attributes of a problem of your own, which need not be a `Problem`."""
+OF_TASK = frozenset(TaskOptions.__annotations__)
+"""Options of a learner, those that all algorithms share included."""
 OF_REWARDS = ("noise", "reward_range", "rewards")
 """Options of a learner that replace `noise_std`."""
 MOST_LISTED = 5
 """Arms that an error names."""
 ROUNDING = 1e-12
 """Relative size of rounding errors in means."""
+TRACE_RATIO = 1.1
+"""Factor between two times at which a run is recorded."""
 CHUNK = 256
 """Normal numbers drawn at once."""
 
@@ -72,6 +80,8 @@ class Instance(NamedTuple):
     epsilon: float
     bound: float
     """Lower bound on the expected pulls; NaN if unknown or not requested."""
+    pull: Callable[[Any, np.random.Generator], float] | None = None
+    """Draws a reward, for a problem that draws its own; `mean` and `noise_std` are then not used."""
     clips: bool = False
     """Whether a mean outside the bounds of the rewards counts as the bound: that of an estimate may be outside."""
 
@@ -81,16 +91,60 @@ class Job(NamedTuple):
 
     problem: Instance | AnyProblem | Callable[[int], AnyProblem]
     """A problem, preferably prepared, or a function that draws a problem from a seed."""
-    algorithm: str | Callable[..., Algorithm] = "lazy-track-and-stop"
-    """A name, or a class with the algorithm's options as arguments."""
+    algorithm: str | Algorithm | Callable[..., Algorithm] = "lazy-track-and-stop"
+    """A name, an object, or a class with the algorithm's options as arguments."""
     delta: float = 0.05
     epsilon: float = 0.0
     seed: int = 0
     max_pulls: int = 10**6
     bounds: bool = False
     options: Mapping[str, Any] = {}
+    audit: int | Literal["auto"] = 0
+    """Check pulls after the verdict."""
+    trace: bool = False
     refuses_ties: bool = False
     """Whether a problem is refused whose best arms are equally good: no run on it would end."""
+
+
+class Trace(NamedTuple):
+    """The way of one run, at times that grow by a tenth: one row for each."""
+
+    times: IntArray
+    """Results so far (T,)."""
+    evidence: Array
+    """Evidence for the leader (T,)."""
+    counts: IntArray
+    """Pulls of every arm (T, K)."""
+
+    @property
+    def shares(self) -> Array:
+        """Share of every arm among the pulls (T, K), to set beside the weights of `characteristic_time`."""
+        return self.counts / self.times[:, None]
+
+    @property
+    def support(self) -> IntArray:
+        """Number of different arms pulled (T,)."""
+        different: IntArray = np.count_nonzero(self.counts, axis=1)
+        return different
+
+
+class _Recorder:
+    """Records a run; called after every pull."""
+
+    def __init__(self, n_arms: int) -> None:
+        self._counts, self._due = np.zeros(n_arms, dtype=np.int64), 1
+        self._rows: list[tuple[int, float, IntArray]] = []
+
+    def __call__(self, learner: Learner, arm: Any) -> None:
+        self._counts[arm] += 1
+        n = int(self._counts.sum())
+        if n >= self._due or learner.stopped:
+            self._rows.append((n, float(learner.decision.evidence), self._counts.copy()))
+            self._due = max(n + 1, math.ceil(TRACE_RATIO * n))
+
+    def trace(self) -> Trace:
+        times, evidence, counts = zip(*self._rows, strict=True)
+        return Trace(np.array(times), np.array(evidence), np.array(counts))
 
 
 class Outcome(NamedTuple):
@@ -107,6 +161,7 @@ class Outcome(NamedTuple):
     target: float
     lower_bound: float
     cost: float
+    trace: Trace | None = None
 
 
 def run_once(job: Job, run: int, watch: Callable[[Learner, Any], object] | None = None) -> Outcome:
@@ -121,7 +176,12 @@ def run_once(job: Job, run: int, watch: Callable[[Learner, Any], object] | None 
     instance = instance_of(job, seeds)
     if job.refuses_ties and isinstance(instance.problem, Problem):
         _refuse_ties(instance.problem, job.options.get("m", 1))
-    return run_with(job, instance, seeds, watch)
+    if not job.trace:
+        return run_with(job, instance, seeds, watch)
+    if not isinstance(instance.arms, ArmSet):
+        raise InvalidInput(f"`trace` needs a list of arms, got {instance.problem.name}; leave it out.")
+    recorder = _Recorder(instance.arms.n_arms)
+    return run_with(job, instance, seeds, recorder)._replace(trace=recorder.trace())
 
 
 # One BLAS thread here too, so that every process adds sums in the same order.
@@ -132,30 +192,41 @@ def run_with(
     """Do the run with these seeds on an instance."""
     start = time.thread_time()
     learner = new_learner(job, instance, seeds.learner)
-    if not instance.clips:
+    if not instance.clips and instance.pull is None:
         _check_means(learner, instance)
     measure = _measurement(learner, instance, np.random.default_rng(seeds.noise))
+
+    def tell(arm: Any) -> None:
+        nonlocal start
+        learner.tell(arm, measure(arm))
+        if watch is not None:
+            paused = time.thread_time()
+            watch(learner, arm)
+            start += time.thread_time() - paused
+
     n_pulls = 0
     while not learner.stopped and n_pulls < job.max_pulls:
         arms = learner.next_arms()
         if not arms:  # the budget is spent
             break
         for arm in arms:
-            learner.tell(arm, measure(arm))
+            tell(arm)
             n_pulls += 1
-            if watch is not None:
-                paused = time.thread_time()
-                watch(learner, arm)
-                start += time.thread_time() - paused
+    while job.audit and learner.stopped and not learner.reader.n_checks:
+        if not learner.n_planned:  # else the verdict came inside a block, whose rest comes first
+            learner.audit(job.audit)
+        for arm in learner.next_arms(learner.n_planned):
+            tell(arm)
     seconds = time.thread_time() - start
     decision = learner.decision
     best: Any = decision.best
+    stopped = bool(decision.stopped) and not (job.audit and decision.guarantee == "withdrawn")
     return Outcome(
         problem=instance.problem.name,
         epsilon=instance.epsilon,
         n_pulls=decision.n_pulls,
-        correct=bool(decision.stopped and best is not None and instance.problem.loss(best) <= instance.epsilon),
-        stopped=bool(decision.stopped),
+        correct=stopped and best is not None and bool(instance.problem.loss(best) <= instance.epsilon),
+        stopped=stopped,
         seconds=seconds,
         support=sum(1 for count in learner.counts.values() if count),
         evidence=float(decision.evidence),
@@ -169,13 +240,20 @@ def instance_of(job: Job, seeds: Seeds) -> Instance:
     """Return the prepared problem of a run."""
     if isinstance(job.problem, Instance):
         return job.problem
-    problem = job.problem if isinstance(job.problem, AnyProblem) else job.problem(seeds.instance)
-    if not isinstance(problem, AnyProblem):
+    given: Any = job.problem
+    problem = given if is_problem(given) else given(seeds.instance)
+    if not is_problem(problem):
         raise InvalidInput(
             f"`problem` must be a function that returns a problem, got one that returned a "
             f"{type(problem).__name__}; let it return a problem such as those of `surepick.problems`."
         )
-    return prepared(problem, delta=job.delta, epsilon=job.epsilon, bounds=job.bounds)
+    return prepared(problem, delta=job.delta, epsilon=job.epsilon, bounds=job.bounds, m=job.options.get("m", 1))
+
+
+def is_problem(value: object) -> TypeGuard[AnyProblem]:
+    """Return whether a value is a problem: one of the package, or an object with the attributes of `OWN_PROBLEM`."""
+    is_own = not isinstance(value, type) and all(hasattr(value, name) for name in OWN_PROBLEM)
+    return isinstance(value, AnyProblem) or is_own
 
 
 def new_learner(job: Job, instance: Instance, seed: int) -> Learner:
@@ -186,26 +264,41 @@ def new_learner(job: Job, instance: Instance, seed: int) -> Learner:
         if not takes_scale(options.get("noise")):
             known.pop("noise_std", None)
         known |= {name: options.pop(name) for name in OF_REWARDS if name in options}
-    if isinstance(job.algorithm, str):
-        return Learner(job.algorithm, instance.arms, **known, **options)
-    return Learner(job.algorithm(**options), instance.arms, **known)
+    if "noise_std" in options:
+        told = options.pop("noise_std")
+        known["noise_std"] = None if isinstance(told, str) and told == "learnt" else told
+    algorithm: Any = job.algorithm
+    if isinstance(algorithm, type):
+        own = inspect.signature(algorithm).parameters.keys()
+        known |= {name: options.pop(name) for name in (OF_TASK & options.keys()) - own}
+        algorithm, options = algorithm(**options), {}
+    return Learner(algorithm, instance.arms, **known, **options)
 
 
 @one_blas_thread
-def prepared(problem: AnyProblem, *, delta: float, epsilon: float, bounds: bool) -> Instance:
+def prepared(problem: AnyProblem, *, delta: float, epsilon: float, bounds: bool, m: int = 1) -> Instance:
     """Prepare a problem, with its lower bound if requested."""
-    known: dict[str, Any] = {"noise_std": problem.noise_std}
+    known: dict[str, Any] = {"noise_std": getattr(problem, "noise_std", None)}
     if isinstance(problem, VectorProblem):
         if epsilon:
             raise InvalidInput(f"`epsilon` belongs to {problem.name}, which has {problem.epsilon:g}; leave it out.")
         bound = problem.lower_bound(delta) if bounds else math.nan
         return Instance(problem, problem.vectors, problem.mean, problem.noise_std, known, problem.epsilon, bound)
-    arms, bound = FiniteArms(problem.X), math.nan
+    arms, bound, candidates = FiniteArms(problem.X), math.nan, getattr(problem, "candidates", None)
+    known["candidates"] = candidates
+    if not isinstance(problem, Problem):
+        if bounds:
+            raise InvalidInput(f"`bounds` needs a `surepick.problems.Problem`, got {problem.name}; leave it out.")
+        return Instance(problem, arms, _no_mean, 1.0, known, epsilon, bound, problem.pull)
     if bounds and not epsilon:  # with slack fewer pulls suffice, and no bound is known
-        bound = lower_bound(arms, problem.theta, delta, problem.noise_std, problem.candidates)
-    known["candidates"] = problem.candidates
+        bound = lower_bound(arms, problem.theta, delta, problem.noise_std, candidates, m=m)
     mean = (problem.X @ problem.theta).tolist().__getitem__
-    return Instance(problem, arms, mean, problem.noise_std, known, epsilon, bound)
+    pull = None if type(problem).pull is Problem.pull else problem.pull
+    return Instance(problem, arms, mean, problem.noise_std, known, epsilon, bound, pull)
+
+
+def _no_mean(_: Any) -> float:
+    return math.nan
 
 
 def _refuse_ties(problem: Problem, m: int) -> None:
@@ -248,7 +341,9 @@ def _listed(arms: Sequence[int]) -> str:
 
 
 def _measurement(learner: Learner, instance: Instance, rng: np.random.Generator) -> Callable[[Any], float]:
-    """Return a function from an arm to a reward that the learner's noise model allows."""
+    """Return a function from an arm to a reward: the problem's own, or one that the learner's noise model allows."""
+    if (pull := instance.pull) is not None:
+        return lambda arm: float(pull(arm, rng))
     model, mean, level = learner.noise_model, instance.mean, instance.noise_std
     number_of = learner.measured_arms.number_of
     if type(model).draw is not NoiseModel.draw:

@@ -11,6 +11,8 @@ import scipy
 from surepick.errors import InvalidInput
 from surepick.types import Array, BoolArray, IntArray, data_frame
 
+LONGEST_LIST = 8
+"""Numbers of a list that texts show."""
 MEASURED = {"n_pulls": np.int64, "stopped": np.bool_, "correct": np.bool_, "support": np.int64, "seconds": np.float64}
 """Columns of every run."""
 
@@ -47,6 +49,23 @@ class Runs:
     """Lower bound on the expected pulls of any method, for the instance of each run; None unless requested."""
     cost: Array | None = None
     """Cost of each run; the number of pulls if all arms cost the same. None if not recorded."""
+    traces: Sequence[Any] = ()
+    """One for each run with `simulate(..., trace=True)`: `times` (T,), `evidence` (T,), `counts` (T, K), `shares`
+    (T, K) and `support` (T,)."""
+
+    def plot_shares(self, weights: Mapping[int, float] | None = None, *, run: int = 0) -> Any:
+        """Return a figure of the share of every arm among the pulls of a run, beside the weights of a design.
+
+        Args:
+            weights: the weight of each arm, such as `dict(zip(design.support, design.weights))`: dashed lines.
+            run: place of the run in `traces`.
+        """
+        if not self.traces:
+            raise InvalidInput("a figure of the way of a run needs traces; pass `trace=True` to simulate.")
+        from surepick.reporting.figures import shares  # noqa: PLC0415 (optional matplotlib)
+
+        trace = self.traces[run]
+        return shares(trace.times, trace.shares, weights or {})
 
     @property
     def n_runs(self) -> int:
@@ -109,12 +128,30 @@ class Runs:
         """Return the columns as a pandas `DataFrame`, one row per run; without pandas, as in `to_columns`."""
         return data_frame(self.to_columns())
 
+    def to_latex(self, *others: "Runs") -> str:
+        """Return a LaTeX table (booktabs) with a row for these runs and one for each of the others."""
+        head = ["algorithm", "problem", r"$\delta$", "runs", "pulls", "s.e.", "wrong", "unfinished"]
+        rows = [
+            [
+                runs.algorithm,
+                runs.problem,
+                f"{runs.delta:g}",
+                str(runs.n_runs),
+                f"{runs.mean:.1f}",
+                "--" if math.isnan(runs.se) else f"{runs.se:.1f}",
+                str(runs.n_errors),
+                str(runs.n_unfinished),
+            ]
+            for runs in (self, *others)
+        ]
+        return latex_table(head, [[latex_text(name), latex_text(problem), *rest] for name, problem, *rest in rows])
+
     def summary(self) -> str:
         """Return a summary in a few lines."""
         low, high = self.error_interval()
         tenth, _, ninth = self.quantiles()
         spread = f" +- {self.se:.1f}" if self.n_runs > 1 else ""
-        options = "".join(f", {name}={value}" for name, value in self.options.items())
+        options = "".join(f", {name}={brief(value)}" for name, value in self.options.items())
         slack = f", epsilon {self.epsilon:g}" if self.epsilon else ""
         redrawn = " (redrawn in every run)" if self.is_redrawn else ""
         what = f"{self.algorithm}{options} on {self.problem}{redrawn}"
@@ -140,6 +177,36 @@ class Runs:
 
     def __repr__(self) -> str:
         return self.summary()
+
+
+def brief(value: object) -> str:
+    """Return a value as text; a table or a long list of numbers by its size, which is what fits a table or a title."""
+    try:
+        shape = np.shape(value) if isinstance(value, list | tuple | np.ndarray) else ()
+    except ValueError:  # rows of different lengths
+        return f"{len(value)} rows"  # type: ignore[arg-type]
+    if len(shape) > 1 or (shape and shape[0] > LONGEST_LIST):
+        return f"{' x '.join(map(str, shape))} numbers" if len(shape) > 1 else f"{shape[0]} values"
+    return str(value)
+
+
+_LATEX = str.maketrans(
+    {**{sign: f"\\{sign}" for sign in "&%$#_{}"}, "\\": r"\textbackslash{}", "~": r"\textasciitilde{}"}
+    | {"^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}"}
+)
+
+
+def latex_text(text: str) -> str:
+    """Return a text with the signs escaped that LaTeX gives a meaning."""
+    return text.translate(_LATEX)
+
+
+def latex_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, n_left: int = 2) -> str:
+    """Return a table for the LaTeX package booktabs; the first `n_left` columns are texts, the others numbers."""
+    columns = "l" * n_left + "r" * (len(head) - n_left)
+    lines = [" & ".join(row) + r" \\" for row in (head, *rows)]
+    body = ["\\toprule", lines[0], "\\midrule", *lines[1:], "\\bottomrule"]
+    return "\n".join([f"\\begin{{tabular}}{{{columns}}}", *body, r"\end{tabular}"]) + "\n"
 
 
 def error_interval(n_errors: int, n_runs: int, level: float = 0.95) -> tuple[float, float]:

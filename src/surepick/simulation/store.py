@@ -29,7 +29,7 @@ from surepick._files import replacing
 from surepick._version import __version__
 from surepick.core.checks import check_count
 from surepick.errors import InvalidInput, SurepickError
-from surepick.simulation.experiment import Cell, Experiment, canonical_json, check_cells, job_of
+from surepick.simulation.experiment import Cell, Experiment, attached_files, canonical_json, check_cells, job_of
 from surepick.simulation.parallel import Show, dispatch, text_of
 from surepick.simulation.run import run_once
 
@@ -327,13 +327,12 @@ def _check_owner(folder: Path, experiment: Experiment) -> None:
 
 
 def _save_experiment(folder: Path, experiment: Experiment) -> None:
-    """Write the plug-ins and the experiment, unless the folder has them already."""
-    sources = {spec.plugin.file.name: spec.plugin.source for spec in experiment.algorithms if spec.plugin}
-    for name, content in {**sources, EXPERIMENT: experiment.text}.items():
+    """Write the plug-ins, the tables and the experiment, unless the folder has them already."""
+    for name, content in {**attached_files(experiment), EXPERIMENT: experiment.text.encode()}.items():
         file = folder / name
-        if not file.exists() or file.read_text("utf-8") != content:
+        if not file.exists() or file.read_bytes() != content:
             with replacing(file, is_only_writer=True) as path:
-                path.write_text(content, "utf-8")
+                path.write_bytes(content)
 
 
 def _has_arrow() -> bool:

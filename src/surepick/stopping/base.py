@@ -46,8 +46,12 @@ class Verdict:
     """The candidate with the lead, and the answer once the rule stops; None before the pulled arms span."""
     others: tuple[int, ...] = ()
     """With m > 1, the other candidates of the answer, in the order of their estimates."""
+    met: tuple[int, ...] = ()
+    """Beside a target, the candidates called met, in the order of their estimates."""
+    failed: tuple[int, ...] = ()
+    """Beside a target, the candidates called failed."""
     rival: int | None = None
-    """The candidate hardest to tell from the leader, if the rule knows it."""
+    """The candidate hardest to tell from the leader, or beside a target hardest to call, if the rule knows it."""
     statistic: float = 0.0
     """Evidence for the leader; the rule compares it with `threshold`."""
     threshold: float
@@ -162,6 +166,8 @@ class Rule(ABC):
     """Whether the rule has a proof where groups of measurements read high or low."""
     supports_top_m: ClassVar[bool] = False
     """Whether the rule can find the m best arms."""
+    takes_target: ClassVar[bool] = False
+    """Whether the rule calls arms met or failed instead of looking for the best."""
     pays_real_variances: ClassVar[bool] = False
     """Whether the rule needs fewer pulls if bounded rewards scatter less than their bounds allow."""
     takes_corrections: ClassVar[bool] = True
@@ -180,6 +186,8 @@ class Rule(ABC):
 
     def _limits(self, task: Task) -> Iterator[str]:
         """Yield the reasons why the proof does not cover a task, the most important first."""
+        if task.target is not None:
+            yield from self._of_target(task)
         if not (task.candidates.is_enumerable or self.takes_vectors):
             from surepick import stopping  # noqa: PLC0415 - the table of all rules, which knows this file
 
@@ -208,6 +216,22 @@ class Rule(ABC):
                 f"`epsilon` must be above 0 on {task.arms.description}, got 0: arms can be arbitrarily close to the "
                 "best, and no number of pulls tells them apart. Pass the largest loss that you accept."
             )
+
+    def _of_target(self, task: Task) -> Iterator[str]:
+        """Yield the reasons why `threshold` or `control` is not supported."""
+        assert task.target is not None
+        candidates, named = task.candidates, "threshold" if task.target.control is None else "control"
+        if not (candidates.is_enumerable and candidates.is_local):
+            yield (
+                f"`{named}` needs a list of arms on this machine, each of which gets a call, got "
+                f"{candidates.description}; leave it out."
+            )
+        if not self.takes_target:
+            yield f"`{named}` has no proof for stopping={self.name!r}; leave `stopping` out."
+        if task.m > 1:
+            yield f"`m` must be 1 beside `{named}`, by which any number of arms may meet the target, got {task.m}."
+        if task.misfit > 0.0:
+            yield f"`misfit` must be 0 beside `{named}`: there is no proof for both, got {task.misfit:g}."
 
     def _of_misfit(self, task: Task) -> Iterator[str]:
         """Yield the reasons why a `misfit` above 0 is not supported."""

@@ -127,6 +127,7 @@ def certificate_of(state: State, last_hash: str) -> dict[str, Any]:
         "noise_interval": list(result.noise_interval),
         "model_check": result.model_check,
         "n_checks": result.n_checks,
+        **({} if status.calls is None else {"calls": status.calls}),
         "assumptions": [list(one) for one in assumptions(result)],
         "conditions": list(_conditions(state)),
         "limits": list(_limits(state)),

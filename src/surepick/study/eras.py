@@ -25,6 +25,7 @@ from surepick.learning.learner import Learner
 from surepick.learning.spec import DEFAULTS, OPTIONS
 from surepick.stopping.base import Start
 from surepick.stopping.betting import BettingState
+from surepick.stopping.targets import TargetsState
 from surepick.types import ArmKey, MeasurementId, ResultNumber
 
 if TYPE_CHECKING:
@@ -257,13 +258,13 @@ class Era(NamedTuple):
         if self.catalog.candidates is None and self.catalog.is_enumerable:
             keys, were = self.catalog.keys, {key: row for row, key in enumerate(self.kept.catalog.keys)}
             rows = np.array([were.get(key, -1) for key in keys])
-        return _bets(self.kept.learner), rows
+        return self.kept.learner.state.at_the_end(), rows
 
     @property
     def n_evidence(self) -> int:
         """Results that are evidence, those of earlier eras that are kept among them."""
         books, state = self.learner.state, self.learner.state.settled.state
-        if not isinstance(state, BettingState):
+        if not isinstance(state, BettingState | TargetsState):
             return len(books.values) - books.values.count(None)
         blocks = (block for told in books.results for block in told.closes if not block.is_cut)
         pulls = [n for block in blocks if (n := len(block.pulls(books.values)[0]))]
@@ -303,7 +304,9 @@ def era_after(state: "State", changes: Mapping[str, Any]) -> Era:
     """
     options, before = changes["options"], state.options
     changed = changed_names(before, options)
-    is_other = bool([name for name in changed if name != "budget"] or changes["joined"] or changes["retired"])
+    is_other = bool(
+        [name for name in changed if name not in ("budget", "rounds")] or changes["joined"] or changes["retired"]
+    )
     # Where nothing was chosen after a look, a rule that counts every result goes on with those it had.
     counts = not (is_other or state.learner.rule.begins_eras or state.learner.state.is_guided)
     catalog = state.roster.changed(changes["joined"], changes["retired"])
@@ -418,6 +421,11 @@ def next_era(state: "State", join: Any, retired: Sequence[ArmKey], changes: Mapp
         if left <= 0.0:
             raise InvalidInput(f"the budget of {budget:g} is spent; say by `budget` how much more may be spent.")
         options = {**options, "budget": left}
+    if "rounds" not in changes and (rounds := options.get("rounds")) is not None:
+        # A batch of which a measurement was made has begun, and belongs to the era that ends.
+        if not (left := math.floor(state.learner.state.budget_left / options["batch"])):
+            raise InvalidInput(f"all {rounds} rounds are measured; say by `rounds` how many more there may be.")
+        options = {**options, "rounds": left}
     of_arms = [name for name in ("noise_std", "costs") if isinstance(options[name], list)]
     if (retired or joined) and (kept := [name for name in of_arms if name not in changes]):
         raise InvalidInput(f"`{kept[0]}` has one number for each arm, and the arms change; pass it again for all arms.")

@@ -112,6 +112,11 @@ class _Run:
         self._has_more = bool(asks)
         return asks[0] if asks else None
 
+    def arguments(self, ask: "StudyAsk") -> tuple[Any, ...]:
+        """Return what the function is called with: the arm, and in a pool the item."""
+        spec = self.study.learner.spec
+        return (ask.arm, spec.item_of(tuple(ask.group.items()))) if spec.pool is not None else (ask.arm,)
+
     def _release(self, worker: str) -> None:
         """Give up the asks of processes of this machine that have ended, such as a kernel that was killed."""
         with self.study._log.reading() as state:  # noqa: SLF001 (of the same package)
@@ -213,7 +218,7 @@ def _work(run: _Run, function: Callable[[Any], Any], worker: str, show: Show) ->
     try:
         while (ask := run.next_ask(worker)) is not None:
             try:
-                value = _value_of(function, ask.arm)
+                value = _value_of(function, *run.arguments(ask))
             except BaseException as error:
                 if not run.goes_on(worker, ask, error):
                     raise
@@ -252,7 +257,7 @@ async def _work_async(
     try:
         while (ask := await _in(pool, partial(run.next_ask, worker))) is not None:
             try:
-                value = await _awaitable(function, ask.arm)
+                value = await _awaitable(function, *run.arguments(ask))
             except BaseException as error:
                 if not await _in(pool, partial(run.goes_on, worker, ask, error)):
                     raise
@@ -340,16 +345,16 @@ def _check_no_loop() -> None:
     )
 
 
-def _value_of(function: Callable[[Any], Any], arm: Any) -> Any:
-    value = function(arm)
+def _value_of(function: Callable[..., Any], *arguments: Any) -> Any:
+    value = function(*arguments)
     if inspect.iscoroutine(value):
         value.close()
         raise InvalidInput("`function` returned a coroutine, no number; use `await study.optimize_async(...)`.")
     return value
 
 
-async def _awaitable(function: Callable[[Any], Any], arm: Any) -> Any:
-    value = function(arm)
+async def _awaitable(function: Callable[..., Any], *arguments: Any) -> Any:
+    value = function(*arguments)
     if not inspect.isawaitable(value):
         raise InvalidInput(
             f"`function` must be an async function, but returned {value!r}; pass a plain function to `optimize`."

@@ -16,7 +16,7 @@ from surepick.study.eras import Era, changed_names, era_after
 if TYPE_CHECKING:
     from surepick.study.state import State
 
-KEEPS = ("budget", "delta", "costs", "seed", "algorithm", "own", "epsilon")
+KEEPS = ("budget", "batch", "rounds", "goal", "delta", "costs", "seed", "algorithm", "own", "epsilon")
 """Options that can change without a change of what the bets so far have claimed; `epsilon` if it was 0, `delta` if it
 does not grow."""
 
@@ -83,6 +83,8 @@ def propose(state: "State", changes: Mapping[str, Any], *, keeps: bool = True) -
 
 def _allowed(era: Era) -> str:
     budget = era.options["budget"]
+    if (rounds := era.options.get("rounds")) is not None:
+        return f"{counted(rounds, 'more batch', 'more batches')} of {era.options['batch']:,}"
     if budget is None:
         return ""
     if era.options["costs"] is not None:
@@ -129,6 +131,10 @@ def _other_claims(state: "State", era: Era, changes: Mapping[str, Any]) -> Itera
     before, now, changed = state.options, era.options, changed_names(state.options, era.options)
     if not era.learner.rule.begins_eras or era.learner.rule != state.learner.rule:
         yield "another stopping rule has evidence of another kind"
+    if era.learner.task.target is not None:
+        if changes["joined"] or changes["retired"] or {*changed} - {"budget", "costs", "seed"}:
+            yield "the calls so far are of these arms, against this target, at this risk"
+        return
     if "m" in changed:
         yield f"the evidence is about {_sought(before['m'])}, and {_sought(now['m'])} is another claim"
     if era.learner.has_sets != state.learner.has_sets:

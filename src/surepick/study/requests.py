@@ -13,7 +13,7 @@ import numpy as np
 from surepick._texts import counted
 from surepick.core.checks import check_count, check_number, check_vector
 from surepick.errors import Conflict, InvalidInput, what_was_meant
-from surepick.learning.groups import GroupLabel, check_fixed, group_label, label_text, written_label
+from surepick.learning.groups import ITEM, GroupLabel, check_fixed, group_label, label_text, written_label
 from surepick.learning.noise_models import ENOUGH_BINARY
 from surepick.learning.questions import (
     Question,
@@ -51,6 +51,11 @@ class StudyAsk:
     """The arm as its table has it, column by column, levels in words; empty for a vector."""
     group: Mapping[str, str] = field(default_factory=dict, compare=False)
     """Where and when to measure it, if that was said: factors with their levels, such as {"day": "3"}."""
+
+    @property
+    def item(self) -> str | None:
+        """The item to measure it on, such as a question: that of a pool, or the one that the ask was made with."""
+        return self.group.get(ITEM)
 
 
 # ---- checks
@@ -150,7 +155,10 @@ def ask(
     """
     state = transaction.state
     own = [one for one in state.open.values() if worker is not None and one.by == worker]
-    asked = [one for one in own if one.group == group or not group][:n]
+    has_items = bool(state.learner.spec.items)
+    if has_items and ITEM in dict(group):
+        raise InvalidInput(f"the items of a pool are asked in random order, got {label_text(group)!r}; leave it out.")
+    asked = [one for one in own if one.group == group or not group or (has_items and {*group} <= {*one.group})][:n]
     while len(asked) < n and state.can_ask:
         if (plan := state.propose_plan(ends=(n - len(asked), n) if group else None)) is not None:
             transaction.write(Kind.PLANNED, **plan)

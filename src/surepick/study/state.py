@@ -261,7 +261,8 @@ class State:
         if self._checks and self.learner.stopped:
             self.differences.append(f"event {event['n']}: the study went on where this machine would have stopped")
         options = self.options
-        if (event["parts"] != 1 and options["noise"] == "same") or ("last" in event and options["budget"] is None):
+        is_endless = options["budget"] is None and options.get("rounds") is None and options.get("pool") is None
+        if (event["parts"] != 1 and options["noise"] == "same") or ("last" in event and is_endless):
             raise _not_so(event, "plans what the options do not allow")
         numbers = tuple([self.number_of(arm) for arm in event["arms"]])
         plan = Plan(event["first"], len(numbers), numbers, event["parts"], event.get("last", False))
@@ -300,9 +301,11 @@ class State:
         if self._checks:
             self._compare_asks(event)
         by, at, until, era, group = event["by"], event["at"], event["until"], self.era, _label(event)
+        ledger, has_items = self.learner.state.ledger, bool(self.learner.spec.items)
         for n, (number, arm) in enumerate(asks, start=event["ask"]):
             id_, is_again = AskId(n), number in self._given_up
-            one = AskRecord(id_, number, key_from(arm), by, at, until, era, is_again, group=group)
+            label = tuple(sorted({*group, *ledger.asked_label(number)})) if has_items else group
+            one = AskRecord(id_, number, key_from(arm), by, at, until, era, is_again, group=label)
             self.attempts[id_] = self.open[id_] = one
 
     def _compare_asks(self, event: Event) -> None:

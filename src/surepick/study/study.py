@@ -559,7 +559,7 @@ class Study:
 
     def optimize(  # noqa: PLR0913 (every argument is an option of its own)
         self,
-        function: Callable[[Any], Any],
+        function: Callable[..., Any],
         *,
         n_jobs: int = 1,
         max_pulls: int | None = None,
@@ -576,7 +576,8 @@ class Study:
 
         Args:
             function: of an arm (row number or vector) to a reward, or to a pair of the reward and where or when it was
-                measured, such as (0.7, "day 3"); it may raise `Skipped` if it has none this time.
+                measured, such as (0.7, "day 3"); it may raise `Skipped` if it has none this time. In a pool it is a
+                function of an arm and an item.
                 Whatever else it raises ends all, and what was measured is kept. So do True and False, which are kept
                 as 1 and 0, unless the study has rewards="binary". An async function runs in an event loop of this
                 call, `n_jobs` calls at a time; inside a loop of your own use `optimize_async`.
@@ -604,7 +605,7 @@ class Study:
 
     async def optimize_async(  # noqa: PLR0913 (every argument is an option of its own)
         self,
-        function: Callable[[Any], Awaitable[Any]],
+        function: Callable[..., Awaitable[Any]],
         *,
         n_jobs: int = 1,
         max_pulls: int | None = None,

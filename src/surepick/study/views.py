@@ -87,6 +87,8 @@ class Status:
     registrations: list[str]
     """For each era the hash of its first event: publish it before the first ask, and `verify` shows it again."""
 
+    calls: dict[str, str] | None = None
+    """With `threshold` or `control`: "met", "failed" or "open" for each arm by name; no part of a record if None."""
     find_outlook: "Callable[[], Outlook | None]" = field(repr=False, compare=False)
     """Works out `outlook`; no part of a record."""
 
@@ -122,6 +124,8 @@ class StudySnapshot:
         `groups` is there if measurements have labels: how much higher each group reads, by estimate.
         """
         known = {name: value for name, value in vars(self.status).items() if name != "find_outlook"}
+        if known["calls"] is None:
+            del known["calls"]
         if not only or {*only} & {*OF_OUTLOOK}:
             known |= self._outlook()
         if self.learner.groups:
@@ -149,8 +153,9 @@ def snapshot_of(state: "State", name: str, head: tuple[int, str]) -> StudySnapsh
     learner, verdict, roster, now = state.learner, state.verdict, state.roster, state.learner.snapshot
     # What was measured after the verdict does not change it.
     keys = [roster.candidate_key(arm) for arm in now.leaders] if verdict is None else list(verdict.best)
-    best, names = (keys, [roster.key_label(key) for key in keys]) if keys else (None, None)
-    is_one, is_known = learner.m == 1 and keys, keys and now.guarantee != "withdrawn"
+    is_called = now.calls is not None and now.best is not None
+    best, names = (keys, [roster.key_label(key) for key in keys]) if keys or is_called else (None, None)
+    is_one, is_known = learner.m == 1 and keys and not is_called, (keys or is_called) and now.guarantee != "withdrawn"
     status = Status(
         name=name,
         state=_word(state, now),
@@ -182,6 +187,7 @@ def snapshot_of(state: "State", name: str, head: tuple[int, str]) -> StudySnapsh
         era=state.era,
         stopped_at=None if verdict is None else verdict.at,
         registrations=list(state.registrations),
+        calls=None if now.calls is None else {roster.candidate_label(arm): call for arm, call in now.calls.items()},
         find_outlook=lambda: None if verdict is not None else now.outlook,
     )
     # Vectors have the digits of a verdict.
@@ -205,8 +211,13 @@ def reason_for(state: "State", one: "AskRecord") -> str:
     if state.stopped:
         return f"checks the model after the verdict{again}"
     leaders, rival = state.rivalry
-    if not leaders:
-        return f"no data in this direction yet{again}"
+    if not leaders or state.learner.task.pool is not None:
+        of_pool = "each item of the pool is asked of every arm that is not excluded"
+        return f"{'no data in this direction yet' if state.learner.task.pool is None else of_pool}{again}"
+    if state.learner.task.target is not None:
+        if rival is None:
+            return f"tells which of the open arms are met{again}"
+        return f"tells whether {state.roster.candidate_label(rival)} is met, the hardest to call{again}"
     leader = state.roster.candidate_label(leaders[-1])
     leads = f"{leader} leads" if len(leaders) == 1 else f"{leader} is the last of the {len(leaders)} that lead"
     if rival is None:

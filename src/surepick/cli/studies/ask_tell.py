@@ -436,7 +436,8 @@ def how_on(study: "Study", where: StudyOptions) -> Iterator[str]:
     if study.status.state == "withdrawn":
         yield from _after_withdrawal(study, where)
     elif study.status.state == "spent":
-        yield f"Next: {where.next('reopen --budget MORE --reason WHY', study)}"
+        more = "--budget" if study.learner.spec.rounds is None else "--rounds"
+        yield f"Next: {where.next(f'reopen {more} MORE --reason WHY', study)}"
     elif study.state.can_ask:
         yield f"Next: {where.next('ask', study)}"
     else:

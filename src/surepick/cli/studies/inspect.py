@@ -103,7 +103,9 @@ def best(*, where: StudyOptions, output: Output = Format.TABLE) -> int:
             if not study.stopped:
                 say_how_on(study, where)
         else:
-            _write(output, study.snapshot.record(OF_BEST), explanation=study.result().explain())
+            calls = study.status.calls
+            more = {"explanation": study.result().explain(), **({} if calls is None else {"calls": calls})}
+            _write(output, study.snapshot.record(OF_BEST), **more)
         return printing.code_of(study)
 
 

@@ -42,8 +42,21 @@ def aim_words(study: "Study") -> str:
     """Describe the goal of a study and its assumption about the noise."""
     learner = study.learner
     sought = "the best arm" if learner.m == 1 else f"the {learner.m} best arms"
+    if learner.task.target is not None:
+        from surepick.learning.calls import target_words  # noqa: PLC0415 (`--help` stays quick)
+
+        now = study.snapshot
+        return (
+            f"which arms {target_words(now.learner, now.label)}, at a risk of {percent(learner.delta)}; "
+            f"{learner.noise_model.summary()}"
+        )
     near = f", or one at most {learner.epsilon:g} below it" if learner.epsilon else ""
     budget = "" if learner.budget is None else f"; a budget of {learner.budget:g}"
+    if learner.spec.rounds is not None:
+        budget = f"; at most {counted(learner.spec.rounds, 'batch', 'batches')} of {learner.spec.batch}"
+    elif learner.spec.batch is not None:
+        budget = f"; in batches of {learner.spec.batch}"
+    budget += ", all of them measured" if learner.task.spends_all else ""
     return f"{sought}{near}, at a risk of {percent(learner.delta)}; {learner.noise_model.summary()}{budget}"
 
 

@@ -87,6 +87,8 @@ class Block:
     """The pulls as they are, if the offsets of groups are regressed out of A, b and `pulls`."""
     bet: "Callable[[Block, BlockFit], OwnBets] | None" = field(default=None, repr=False)
     """Makes the bets on the block, if its noise is of a kind that has bets of its own."""
+    number: int = 0
+    """1, 2, ... in the order of opening; 0: not said."""
 
     @classmethod
     def of(

@@ -24,6 +24,8 @@ from surepick.core.checks import (
     check_delta,
     check_distinct,
     check_noise_std,
+    check_noise_stds,
+    check_number,
     check_reach,
     check_rewards,
     check_tol,
@@ -32,6 +34,7 @@ from surepick.core.checks import (
 from surepick.core.design.certificate import EPS, SLACK, Design
 from surepick.core.design.directions import Directions, GapDirections, RowDirections
 from surepick.core.design.generation import Generation, PreparedArms, Start, frame_of
+from surepick.core.design.targets import Target, rows_apart
 from surepick.core.linalg import one_blas_thread, square_norms, triangular, upper_inverse
 from surepick.errors import InvalidInput, NotCertified
 from surepick.types import Array, IntArray
@@ -78,10 +81,22 @@ def optimal_design(arms: Any, directions: Any = None, tol: float = 1e-4, *, warm
     return _checked(design, arms, None)
 
 
-def characteristic_time(
-    arms: Any, theta: Any, candidates: Any = None, tol: float = 1e-4, *, warm_start: Design | None = None, m: int = 1
+def characteristic_time(  # noqa: PLR0913 - every argument is an option of its own
+    arms: Any,
+    theta: Any,
+    candidates: Any = None,
+    tol: float = 1e-4,
+    *,
+    warm_start: Design | None = None,
+    m: int = 1,
+    threshold: float | None = None,
+    control: int | None = None,
+    margin: float = 0.0,
 ) -> Design:
     """Return T* of the arms under theta with the weights that attain it.
+
+    Arms with the same features as the best are no rivals: they are the same answer, and are left out. (As defined in
+    the paper, T* would be infinite.) Different arms with equal rewards are a tie.
 
     Args:
         arms: the arms that may be pulled.
@@ -90,10 +105,13 @@ def characteristic_time(
         tol: relative gap between value and lower bound to reach.
         warm_start: an earlier design on the same arms (and candidates), for speed alone.
         m: how many of the best are sought; above 1 the design is one of listed directions, m (K - m) of them.
+        threshold: T* of calling every candidate met or failed against this value, instead of finding the best.
+        control: the same against the candidate with this row number.
+        margin: beside `control`, how much worse a candidate may be and still be met.
 
     Raises:
         InvalidInput: an argument cannot be used, or its numbers cannot be squared (`core.checks`).
-        TiedArms: the m-th best candidate and the next are equally good, so T* is infinite.
+        TiedArms: the m-th best candidate and the next are equally good, or one is on the target, so T* is infinite.
     """
     arms = as_arms(arms)
     theta = check_vector("theta", theta, arms.dim)
@@ -104,6 +122,9 @@ def characteristic_time(
         check_rewards(rows.triangle(), theta)
     if check_count("m", m, least=1) > 1:
         return optimal_design(arms, _directions_of_several(compared, theta, m), tol, warm_start=warm_start)
+    if threshold is not None or control is not None:
+        rows = rows_apart(compared, _target(threshold, control, margin, compared.n_arms), theta)
+        return optimal_design(arms, rows, tol, warm_start=warm_start)
     directions = GapDirections(compared, theta)
     design = _solved(PreparedArms(arms), directions, tol=tol, warm_start=warm_start, candidates=others, theta=theta)
     return _checked(design, arms, directions)
@@ -122,19 +143,65 @@ def _directions_of_several(candidates: ArmSet, theta: Array, m: int) -> Array:
     return scaled
 
 
-def lower_bound(
-    arms: Any, theta: Any, delta: float = 0.05, noise_std: float = 1.0, candidates: Any = None, *, m: int = 1
+def _target(threshold: float | None, control: int | None, margin: float, n: int) -> Target:
+    if threshold is not None and control is not None:
+        raise InvalidInput(f"one of `threshold` and `control` is needed, got {threshold:g} and {control}; drop one.")
+    if control is None:
+        return Target(check_number("threshold", threshold, needed="a number"))
+    if not 0 <= check_count("control", control, least=0) < n:
+        raise InvalidInput(f"`control` must be a row number below {n}, got {control}.")
+    return Target(0.0 - check_number("margin", margin, needed="at least 0", allowed=lambda x: x >= 0.0), int(control))
+
+
+def lower_bound(  # noqa: PLR0913 - every argument is an option of its own
+    arms: Any,
+    theta: Any,
+    delta: float = 0.05,
+    noise_std: Any = 1.0,
+    candidates: Any = None,
+    *,
+    m: int = 1,
+    threshold: float | None = None,
+    control: int | None = None,
+    margin: float = 0.0,
+    costs: Any = None,
 ) -> float:
     """Return the expected pulls that no delta-correct algorithm can be below: T* sigma^2 kl(delta, 1 - delta).
 
     T* is that of the m best, and enters through its certified lower end. Gaussian noise of standard deviation
-    `noise_std`. A risk of one half or more needs no pulls at all as far as this bound can tell.
+    `noise_std`, one number or one for each arm. With `costs`, one for each arm, the result is the expected cost that no
+    such algorithm can be below. A risk of one half or more needs no pulls at all as far as this bound can tell.
+    `threshold`, `control` and `margin`: see `characteristic_time`; delta is then the risk of any wrong call.
     """
-    delta, noise_std = check_delta(delta), check_noise_std(noise_std)
-    design = characteristic_time(arms, theta, candidates, tol=1e-6, m=m)
+    delta, arms = check_delta(delta), as_arms(arms)
+    sought: dict[str, Any] = {"m": m, "threshold": threshold, "control": control, "margin": margin}
+    units = _units(arms.n_arms, noise_std, costs)
+    if isinstance(units, float):
+        design = characteristic_time(arms, theta, candidates, tol=1e-6, **sought)
+    else:
+        # A pull of x with noise s at cost c is as informative, by its cost, as one of x / (s sqrt(c)) with noise 1.
+        rows = arms.gather(np.arange(arms.n_arms))
+        scaled = FiniteArms(rows / units[:, None])
+        design = characteristic_time(scaled, theta, rows if candidates is None else candidates, tol=1e-6, **sought)
+        units = 1.0
     if delta >= 0.5:
         return 0.0
-    return design.lower_bound * noise_std**2 * (1.0 - 2.0 * delta) * math.log((1.0 - delta) / delta)
+    return design.lower_bound * units**2 * (1.0 - 2.0 * delta) * math.log((1.0 - delta) / delta)
+
+
+def _units(n_arms: int, noise_std: Any, costs: Any) -> float | Array:
+    """Return noise times the root of the cost of each arm; one number if all arms are alike in both."""
+    stds = check_noise_stds(noise_std) if np.iterable(noise_std) else check_noise_std(noise_std)
+    if costs is None and isinstance(stds, float):
+        return stds
+    prices = np.ones(n_arms) if costs is None else check_vector("costs", costs, n_arms)
+    if np.size(stds) not in (1, n_arms) or not (prices > 0.0).all():
+        raise InvalidInput(
+            f"`noise_std` must be one number or one for each of {n_arms} arms, and `costs` above 0, got "
+            f"{np.size(stds)} numbers and a least cost of {prices.min():g}."
+        )
+    units: Array = stds * np.sqrt(prices)
+    return units
 
 
 def separating_design(
@@ -145,7 +212,7 @@ def separating_design(
     warm_start: Design | None = None,
     is_sparse: bool = True,
 ) -> Design:
-    """Return the design that separates a given leader from the candidates that still count.
+    """Return the design that separates a given leader from the candidates that still count, or resolves given rows.
 
     Learners call this again and again. Unlike `characteristic_time` it takes the directions themselves, and uses up to
     d(d+1)/2 arms unless `is_sparse`, which saves passes over large sets. Only weights, value and bounds

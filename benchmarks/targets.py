@@ -1,0 +1,92 @@
+"""Calls against a threshold and against a control: pulls beside the lower bound, and how often calls are wrong.
+
+Run `python -m benchmarks.targets [runs [paths of the gate]]`; about 4 s of CPU time for each run of all rows, and
+0.2 s for each path. The table is also written to benchmarks/results/targets.json.
+
+The problem: a factorial of four factors with a constant, noise 1, delta = 0.05; the target 0.9 is 0.08 from the nearest
+mean. The gate: 16 arms, all 0.01 below the target, delta = 0.3, blocks of four pulls of each arm; "without log K" has a
+price that does not pay for the number of arms, and must be caught.
+"""
+
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import surepick as sp
+from benchmarks.clicks import factorial
+from surepick.arms.finite import FiniteArms
+from surepick.core.betting.block import Block
+from surepick.core.betting.targets import MET, TargetWealth
+from surepick.core.design.targets import Target
+
+N_RUNS, N_PATHS, DELTA, RISK, SEED = 200, 1000, 0.05, 0.3, 32
+X, THETA = factorial(4), np.array([1.0, 0.35, 0.25, 0.2, 0.12])
+CASES: dict[str, dict[str, Any]] = {
+    "threshold, all calls": {"threshold": 0.9},
+    "threshold, false discovery rate": {"threshold": 0.9, "calls": "fdr"},
+    "control, all calls": {"control": 4},
+    "threshold, noise unknown": {"threshold": 0.9, "noise_std": None},
+}
+RESULTS = Path(__file__).parent / "results" / "targets.json"
+
+
+def called(seed: int, **options: Any) -> tuple[int, int]:
+    """Return the pulls of one run, and how many calls are wrong."""
+    means, rng = X @ THETA, np.random.default_rng([seed, SEED])
+    options = {"noise_std": 1.0, **options}
+    learner = sp.create_learner("lazy-track-and-stop", X, delta=DELTA, seed=seed, **options)
+    while not learner.stopped:
+        for arm in learner.next_arms(max(learner.n_planned, 1)):
+            learner.tell(arm, float(means[arm] + rng.standard_normal()))
+    result = learner.result()
+    apart = means - (means[options["control"]] if "control" in options else options["threshold"])
+    calls = result.calls or {}
+    return result.n_pulls, sum((apart[row] > 0.0) != (call == "met") for row, call in calls.items())
+
+
+def gate(seed: int, calls: str, *, pays_for_arms: bool) -> bool:
+    """Return whether an arm is ever called met on a path of 600 pulls of each arm, all below the target."""
+    rng, K, pulls = np.random.default_rng([seed, SEED]), 16, 4.0
+    arms, target = FiniteArms(np.eye(K)), Target(0.5, None, "fdr" if calls == "fdr" else "all")
+    wealth, total = TargetWealth(arms, target=target, delta=RISK, noise_std=1.0), np.zeros(K)
+    if not pays_for_arms:
+        wealth.n_rows = 1
+    for k in range(150):
+        b = pulls * 0.49 + math.sqrt(pulls) * rng.standard_normal(K)
+        if k and wealth.answer is None:
+            theta = total / (pulls * k)
+            wealth.settle(Block(pulls * np.eye(K), b - pulls * theta, theta, np.eye(K) / (pulls * k)))
+        total += b
+    return bool((wealth.calls == MET).any())
+
+
+def main(n_runs: int = N_RUNS, n_paths: int = N_PATHS) -> None:
+    """Print both tables, and write them to a file."""
+    print(f"{n_runs} runs, delta = {DELTA}, mean ± standard error, seeds 0 to {n_runs - 1}")
+    print("| | lower bound | pulls | ratio | runs with a wrong call |\n|---|---|---|---|---|")
+    rows: dict[str, Any] = {"runs": n_runs, "paths": n_paths}
+    for name, options in CASES.items():
+        target = {one: options[one] for one in ("threshold", "control") if one in options}
+        bound = sp.lower_bound(X, THETA, DELTA, **target)
+        runs = np.array([called(seed, **options) for seed in range(n_runs)])
+        mean, error = runs[:, 0].mean(), runs[:, 0].std(ddof=1) / math.sqrt(n_runs)
+        n_wrong = int((runs[:, 1] > 0).sum())
+        print(f"| {name} | {bound:,.0f} | {mean:,.0f} ± {error:,.0f} | {mean / bound:.2f} | {n_wrong} |", flush=True)
+        rows[name] = {"bound": bound, "pulls": mean, "error": error, "wrong": n_wrong}
+    print(f"\n{n_paths} paths, delta = {RISK}: an arm below the target called met")
+    print("| | share |\n|---|---|")
+    for calls in ("all", "fdr"):
+        for pays in (True, False):
+            share = float(np.mean([gate(seed, calls, pays_for_arms=pays) for seed in range(n_paths)]))
+            name = f"gate, {calls}{'' if pays else ', without log K'}"
+            print(f"| {name} | {share:.3f} |", flush=True)
+            rows[name] = share
+    RESULTS.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
