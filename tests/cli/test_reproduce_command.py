@@ -75,6 +75,7 @@ def test_a_file_is_run_kept_and_reported(folder: Path, capsys: pytest.CaptureFix
     assert "tiny: 36 runs in" in capsys.readouterr().out
 
 
+@pytest.mark.filterwarnings("ignore:the rule printed in the paper")
 def test_named_experiments_are_listed_and_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The list names all; one run each of the smallest goes through to its report."""
     assert cli.main(["reproduce", "--list"]) == 0
