@@ -41,8 +41,8 @@ class HalfLeader:
 class Sampler:
     """Plans one pull at a time, from all results so far.
 
-    Under `sp.stopping.Betting()`, which bets on blocks, surepick joins blocks that are too short to bet on; see
-    `rule.min_block(task)`. The evidence rule reads every result.
+    Under `sp.stopping.Betting()`, which bets on blocks, surepick joins blocks that are too short
+    to bet on; see `rule.min_block(task)`. The evidence rule reads every result.
     """
 
     def __init__(self, share: float, task: Task) -> None:

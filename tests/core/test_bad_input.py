@@ -134,7 +134,7 @@ TAKES: dict[str, Callable[[Any], object]] = {
 }
 
 
-@pytest.mark.parametrize("name", TAKES)
+@pytest.mark.parametrize("name", ["delta", "tol"])
 @pytest.mark.parametrize("value", NOT_NUMBERS.values(), ids=NOT_NUMBERS)
 def test_an_option_that_is_not_a_finite_number_is_refused(name: str, value: Any) -> None:
     """Nothing is parsed, truncated or taken for 1: the error names the option and asks for a number."""

@@ -281,10 +281,8 @@ class _Session:
     def _measure(self, arm: Arm, *item: int | str) -> tuple[float, GroupLabel]:
         self._is_outside = True
         try:
-            self._untold = (
-                arm,
-                self._pull(arm, *item),
-            )  # in one step: an interrupt right after it must not lose the reward
+            # In one step: an interrupt right after it must not lose the reward.
+            self._untold = arm, self._pull(arm, *item)
         except Skipped:
             raise
         except Exception as error:

@@ -142,7 +142,8 @@ class Learner:
             raise InvalidInput(f'{option} needs blocks in random order: leave out variant="paper" and edition=1.')
         least = self.rule.min_block(self.task)
         # A sampler that follows plans keeps to the length by itself. Logs of earlier releases go on as they began.
-        if least > 1 and self.task.edition > 1 and not isinstance(sampler, Follows):
+        is_paired = self.task.groups == "offset"  # pairs have their own lengths
+        if least > 1 and self.task.edition > 1 and not (is_paired or isinstance(sampler, Follows)):
             sampler = JoinedBlocks(sampler, self.task.rows, least)
         sampler = self.noise_model.sampler(sampler, self.measured_arms.dim)
         setting = Setting(self.task, self.rule, self.noise_model, self.earlier, self.spec.items)

@@ -478,6 +478,8 @@ class Spec:
             yield 'goal="fixed-budget" needs `budget`, or `batch` and `rounds`, got none; give one.'
         if self.goal == "fixed-budget" and self.m > 1:
             yield f'goal="fixed-budget" finds the best arm alone, got m = {self.m}; leave one of them out.'
+        if self.goal == "fixed-budget" and (self.threshold is not None or self.control is not None):
+            yield 'goal="fixed-budget" finds the best arm, got `threshold` or `control` too; leave one of them out.'
 
     @property
     def most_pulls(self) -> float | None:

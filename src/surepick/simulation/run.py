@@ -268,7 +268,8 @@ def new_learner(job: Job, instance: Instance, seed: int) -> Learner:
         told = options.pop("noise_std")
         known["noise_std"] = None if isinstance(told, str) and told == "learnt" else told
     algorithm: Any = job.algorithm
-    if isinstance(algorithm, type):
+    is_object = isinstance(algorithm, str) or (hasattr(algorithm, "compose") and not isinstance(algorithm, type))
+    if not is_object:
         own = inspect.signature(algorithm).parameters.keys()
         known |= {name: options.pop(name) for name in (OF_TASK & options.keys()) - own}
         algorithm, options = algorithm(**options), {}
