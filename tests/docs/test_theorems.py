@@ -30,11 +30,12 @@ def mentioned(text: str) -> set[int]:
 
 
 def strayed(text: str) -> list[str]:
-    """Links that name a theorem and do not lead to it."""
+    """Links that name a theorem and do not lead to it, and links to a theorem that do not name it."""
     faults = []
     for words, page, anchor in LINK.findall(text):
-        numbers = mentioned(words)
-        if (page or anchor) and len(numbers) == 1 and anchor != f"#theorem-{numbers.pop()}":
+        targets = [f"#theorem-{number}" for number in mentioned(words)]
+        is_named = (page or anchor) and len(targets) == 1
+        if (is_named or anchor.startswith("#theorem-")) and targets != [anchor]:
             faults.append(words)
     return faults
 
@@ -76,10 +77,8 @@ def test_mentions_are_found_in_all_their_forms() -> None:
         "Theorem 3 (or 19, 20) and Theorems 6\nand 15, by Smith (2011), Theorem 99\n# Theorem\n# 7; Theorem 21 or 26."
     )
     assert mentioned(text) == {3, 19, 20, 6, 15, 7, 21, 26}
-    assert strayed("[Theorem 2](guarantee.md#theorem-2) [Theorem 2](guarantee.md) [Theorem 3](#theorem-2)") == [
-        "Theorem 2",
-        "Theorem 3",
-    ]
+    links = "[Theorem 2](guarantee.md#theorem-2) [Theorem 2](guarantee.md) [Theorem 3](#theorem-2) [proof](#theorem-4)"
+    assert strayed(links) == ["Theorem 2", "Theorem 3", "proof"]
 
 
 def test_anchors_become_targets() -> None:
