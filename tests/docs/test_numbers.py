@@ -4,6 +4,7 @@
 pieces are taken away, no number may be left except settings (`SETTINGS`), which no run measures.
 """
 
+import ast
 import json
 import re
 from functools import cache
@@ -192,6 +193,19 @@ def test_numbers_follow_from_their_sources(page: str) -> None:
 def test_quoted_numbers_follow_from_their_sources(page: str) -> None:
     """Where another page quotes a result, the number is that of its source."""
     assert [piece for piece in elsewhere()[page] if piece not in prose(page)] == []
+
+
+def test_answers_quote_the_output_of_their_page() -> None:
+    """Questions and answers repeat numbers of the example above them, whose output another test compares with a run."""
+    page = (ROOT / "docs" / "faq.md").read_text("utf-8")
+    (output,) = re.findall(r"^```output\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    counts = ast.literal_eval(output.splitlines()[-1])
+    interval = re.search(r"95 %: (\S+) to (\S+)\)", " ".join(output.split()))
+    assert interval is not None
+    loser = max(counts, key=lambda arm: counts[arm])
+    text = prose("docs/faq.md")
+    assert f"M{loser} loses and was measured {counts[loser]} times" in text
+    assert f"has the interval {interval[1]} to {interval[2]}," in text
 
 
 def test_a_number_that_differs_is_found() -> None:
