@@ -2,7 +2,8 @@
 
 Run `make bench ARGS=rivals` (`ARGS="rivals questionnaire"` for one case), or
 `python -m benchmarks.rivals [runs [runs of Optuna [case ...]]]`. The tables are printed and kept in
-benchmarks/results/rivals.json, where a case that is run again replaces its earlier figures. The data sets are
+benchmarks/results/rivals.json, where a case that is run again replaces its earlier figures; methods that are left out,
+such as Optuna with 0 runs, keep their earlier row and its number of pulls. The data sets are
 simulators whose truth is known: measurements are drawn as in the examples, those of SVM settings from a hundred
 accuracies of each setting. Methods without a stopping rule get as many pulls as surepick took on average. Optuna,
 MABWiser and scikit-learn are left out where they are not installed, and the table says so.
@@ -151,13 +152,16 @@ def left_out(name: str, package: str, n_runs: int) -> str:
 
 
 def keep(name: str, rows: list[dict[str, Any]], command: str) -> None:
-    """Write the figures of a case into the result file; those of other cases stay."""
+    """Write the figures of a case into the result file; those of other cases, and of methods left out, stay."""
     known = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
     today = datetime.now(UTC).date().isoformat()
+    new = {row["method"]: row for row in rows}
+    before = {row["method"]: row for row in known.get(name, {"rows": []})["rows"]}
+    rows = [{**before, **new}[method] for method in (OURS, CHECKED, *RIVALS, *GUESSES) if method in {*before, *new}]
     known[name] = {"date": today, "command": command, "seed": SEED, "delta": DELTA, "rows": rows}
     RESULTS.parent.mkdir(exist_ok=True)
-    with replacing(RESULTS) as new:
-        new.write_text(json.dumps({case: known[case] for case in CASES if case in known}, indent=1) + "\n", "utf-8")
+    with replacing(RESULTS) as file:
+        file.write_text(json.dumps({case: known[case] for case in CASES if case in known}, indent=1) + "\n", "utf-8")
 
 
 def main(*names: str, n_runs: int = 100, n_slow: int = 20) -> None:

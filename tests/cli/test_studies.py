@@ -595,7 +595,7 @@ def test_reopening_says_what_it_costs(decided: Shell) -> None:
     first = decided("reopen", "--retire", best, "--reason", "sold out")
     assert f"the proof starts anew), because {best} could still be the best" in first.out
     assert "arm A is retired already" in decided("reopen", "--retire", "A", "--reason", "again").err
-    assert "goes on by itself" in decided("reopen", "--reason", "why not").err
+    assert "the study is not over" in decided("reopen", "--reason", "why not").err
     ask = decided("ask", "--format", "json").json["asks"][0]["id"]
     assert f"No longer awaited: ask {ask};" in decided("reopen", "--delta", "0.01", "--reason", "strict").out
     assert "The risk of all 4 eras together: 0.11." in decided("certificate", "--out", "third.json").out

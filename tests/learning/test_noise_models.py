@@ -173,7 +173,7 @@ def test_a_study_refuses_a_model_without_a_name() -> None:
 
 def test_a_model_says_all() -> None:
     """Beside an object nothing else may be said of the noise."""
-    with pytest.raises(InvalidInput, match="`noise` is a model that says all"):
+    with pytest.raises(InvalidInput, match="`noise` is a noise model, which replaces"):
         sp.create_learner("uniform", X, noise=SubGaussian(1.0), noise_std=1.0)
     with pytest.raises(InvalidInput, match='`noise` must be "same", "per-arm", "symmetric" or "any"'):
         noise_model("gaussian")

@@ -74,7 +74,7 @@ def test_forms_that_are_refused(server: RunningServer) -> None:
     study.ask(1, worker="me")
     before = study.head
     refused = {
-        "the form says no action": {"action": "dance"},
+        "the form names no action": {"action": "dance"},
         "n must be a whole number": {"action": "ask", "n": "two"},
         "a whole number of at least 1": {"action": "ask", "n": "0"},
         "there is no ask 7": {"action": "tell", "ask": "7", "value": "1"},

@@ -301,12 +301,12 @@ def test_nothing_is_hidden_beside_what_is_checked(study: Study, tmp_path: Path) 
         "\n".join([lines[0], f"0{lines[1]}", *lines[2:]]),
     ):
         log.write_text(hidden)
-        with pytest.raises(InvalidInput, match=r"must be a log with the columns|stands there twice"):
+        with pytest.raises(InvalidInput, match=r"must be a log with the columns|occurs twice"):
             read_log(log)
     document = tmp_path / "log.json"
     study.export("json", document)
     document.write_text('{"log": [], ' + document.read_text()[1:])
-    with pytest.raises(InvalidInput, match="stands there twice"):
+    with pytest.raises(InvalidInput, match="occurs twice"):
         read_log(document)
 
 

@@ -84,7 +84,7 @@ def test_told_again(study: Study) -> None:
     for how in ({"ask": ask}, {"ask": ask, "key": "k"}):
         assert study.tell(**how, value=0.5)[0].id == 1
         assert study.tell(**how, value=0.5, group="day 3")[0].id == 1
-        with pytest.raises(Conflict, match="a label stays as it was told first"):
+        with pytest.raises(Conflict, match="the label that was told first stays"):
             study.tell(**how, value=0.5, group="day 4")
     (other,) = study.ask()
     study.tell(other, 0.6)
@@ -231,7 +231,7 @@ def test_group_columns(study: Study, tmp_path: Path, kind: str) -> None:
     labels = [{"Day": "3"}, {"Day": "3"}, {"Day": "2026-11-18"}, {}]
     assert groups(study) == [{"bench": "B", **one} for one in labels]
     assert len(study.tell_file(path, group_columns=["Day"])) == 4  # told again, nothing changes
-    with pytest.raises(InvalidInput, match="a label stays as it was told first"):
+    with pytest.raises(InvalidInput, match="the label that was told first stays"):
         study.tell_file(path, group={"bench": "C"})
 
 

@@ -255,8 +255,8 @@ class _Session:
                 n_skipped += 1
                 if n_skipped == SKIPPED_IN_A_ROW:
                     raise self._failed(
-                        f"{n_skipped:,} measurements in a row were skipped, the last of {self._label(arm)}; an arm "
-                        "that cannot be measured may be one of the `candidates`, not of the arms",
+                        f"{n_skipped:,} measurements in a row were skipped, the last of {self._label(arm)}; if "
+                        "this arm cannot be measured, leave it out of the arms, and name it in `candidates`",
                         arm,
                     ) from None
                 continue

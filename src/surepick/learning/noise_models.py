@@ -401,8 +401,8 @@ class AnyNoise(NoiseModel):
         """Return rounds in the place of any other sampler."""
         if dim > MOST_IN_ROUND:
             raise InvalidInput(
-                f'noise="any" is for at most {MOST_IN_ROUND} arms, which all take turns, got {dim}; leave some out, or '
-                "choose another noise."
+                f'noise="any" is for at most {MOST_IN_ROUND} arms, because it measures them in turn, got {dim}; leave '
+                "some out, or choose another noise."
             )
         return Rounds(dim)
 
@@ -506,7 +506,9 @@ def noise_model(
     has_more = not (reward_range is None and rewards is None)
     if isinstance(noise, NoiseModel):
         if noise_std is not None or has_more:
-            raise InvalidInput("`noise` is a model that says all: leave out `noise_std`, `reward_range` and `rewards`.")
+            raise InvalidInput(
+                "`noise` is a noise model, which replaces `noise_std`, `reward_range` and `rewards`: leave these out."
+            )
         return noise
     if not isinstance(noise, str) or noise not in NAMED:
         names = '", "'.join(NAMED)

@@ -440,7 +440,7 @@ class Spec:
                 'groups="watch".'
             )
         if model.ignores_features and spec.costs is not None:
-            raise InvalidInput(f'`costs` are not supported with noise="{model.name}", by which all arms take turns.')
+            raise InvalidInput(f'`costs` are not supported with noise="{model.name}", which measures all arms in turn.')
         if why := next(spec._odd_targets(), None):
             raise InvalidInput(why)
         has_means = model.ignores_features or spec.pool is not None

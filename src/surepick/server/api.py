@@ -284,7 +284,9 @@ async def tell_results(study: ToTell, body: schemas.Results, key: Key = None) ->
         return answer(await study.write(partial(_told, lambda one: one.tell_earlier(pairs, **named))))
     (arm, _, group), values = pairs[0], [value for _, value, _ in pairs]
     if any((one.arm, one.group) != (arm, group) for one in body.results):
-        raise InvalidInput("results of several arms or groups in a list are earlier results; tell others one by one.")
+        raise InvalidInput(
+            "a list with results of several arms or groups is read as earlier results; tell new results one by one."
+        )
     named |= {"arm": arm, "value": values, "group": group, "warn": False}
     return answer(await study.write(partial(_told, lambda one: one.tell(**named))))
 
@@ -310,7 +312,7 @@ async def change_measurement(
 ) -> Response:
     """Take a measurement back, correct its value, or let it count again; never because of its value."""
     if (body.value is None) is (change == "correct"):
-        raise InvalidInput("`correct` needs the right `value`, and no other change has one.")
+        raise InvalidInput("`correct` needs the right `value`, and other changes must come without one.")
     value = () if body.value is None else (body.value,)
     named: Any = {"reason": body.reason, "worker": body.worker or study.who.author}
     await study.write(lambda one: getattr(one, change)(measurement, *value, **named), grouped=False)

@@ -99,7 +99,9 @@ def _understood(view: dict[str, Any], roles: list[str]) -> tuple[TableArms, dict
 def _planned(arms: TableArms, options: Mapping[str, Any], form: Mapping[str, str]) -> PlanView:
     """Return the plan for a guess of the lead."""
     if arms.n_arms > MOST_PLANNED:
-        raise InvalidInput(f"a plan is for at most {MOST_PLANNED:,} arms here; use `surepick plan`, or empty the lead.")
+        raise InvalidInput(
+            f"a plan is for at most {MOST_PLANNED:,} arms here; use `surepick plan`, or leave the lead empty."
+        )
     known = {name: value for name, value in options.items() if name != "budget"}
     if not known.keys() & {"rewards", "reward_range", "noise_std"}:
         known["noise_std"] = number_in(form, "scatter")

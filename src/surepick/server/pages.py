@@ -283,7 +283,7 @@ async def act(request: Request, study: ToTell) -> Response:
     group = fields.get("group", fields.get("last_group", ""))
     visit = Visit(_named(fields.get("worker", ""), who), fields.get("arms", ""), group=group, typed=fields)
     if (action := fields.get("action", "")) not in ACTIONS:
-        raise InvalidInput("the form says no action; open the page again.")
+        raise InvalidInput("the form names no action; open the page again.")
     check_role(who, Role.ADMIN if action in OF_ADMINS else Role.TELL)
     try:
         number = await study.write(lambda found: ACTIONS[action](found, visit), grouped=action in OF_ASKS)

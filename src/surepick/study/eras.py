@@ -413,7 +413,7 @@ def next_era(state: "State", join: Any, retired: Sequence[ArmKey], changes: Mapp
     joined, options = None if join is None else _joined(roster, join), changed_options(state.options, changes)
     if not state.stopped and state.can_ask and not (joined or retired) and options == state.options:
         raise InvalidInput(
-            "a study that is not over goes on by itself, and a new era would begin without evidence; to reopen it say "
+            "the study is not over: go on measuring, because a new era would begin without evidence; to reopen it, say "
             "which arms or options change."
         )
     if "budget" not in changes and (budget := options["budget"]) is not None:

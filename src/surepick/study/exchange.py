@@ -128,7 +128,7 @@ def once_each(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     """Return a JSON object whose keys are all different: of two equal keys a reader sees one, a program the other."""
     table = dict(pairs)
     if len(table) < len(pairs):
-        raise InvalidInput("a key stands there twice.")
+        raise InvalidInput("a key occurs twice.")
     return table
 
 
@@ -391,7 +391,7 @@ def _check_result(state: State, one: AskRecord, value: float, label: GroupLabel)
             f"first was mistyped, use `correct` for measurement {first.id}"
         )
     if not {*label} <= {*first.group}:
-        raise Conflict(f"ask {one.id} has its result (measurement {first.id}); a label stays as it was told first")
+        raise Conflict(f"ask {one.id} has its result (measurement {first.id}); the label that was told first stays")
 
 
 def _write_excel(path: Path, rows: Sequence[Sequence[Any]]) -> None:

@@ -263,8 +263,8 @@ def _told_already(
     if not {*group} <= {*told[0].group}:
         was = f"the group {label_text(told[0].group)!r}" if told[0].group else "no group"
         raise Conflict(
-            f"{what} has a result with {was} already (measurement {ids[0]}), got {label_text(group)!r}; a label stays "
-            "as it was told first. If it is wrong, void the measurement; a further one is told by the arm."
+            f"{what} has a result with {was} already (measurement {ids[0]}), got {label_text(group)!r}; the label "
+            "that was told first stays. If it is wrong, void the measurement; a further one is told by the arm."
         )
     counting = [one.last for one in told]
     if values != [one.told for one in told] and not (is_ask and values == counting):
