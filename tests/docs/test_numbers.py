@@ -208,6 +208,16 @@ def test_answers_quote_the_output_of_their_page() -> None:
     assert f"has the interval {interval[1]} to {interval[2]}," in text
 
 
+def test_pictures_of_the_gallery_are_of_the_runs_on_the_page() -> None:
+    """Numbers of pulls in the text beside a picture of a report are those of the output above it."""
+    page = (ROOT / "docs" / "gallery.md").read_text("utf-8")
+    shown = [" ".join(alt.split()) for alt in re.findall(r"!\[([^]]*)\]", page)]
+    output = " ".join(" ".join(re.findall(r"^```console\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)).split())
+    found = [number for alt in shown for number in re.findall(r"\d[\d,]* (?:check )?pulls", alt)]
+    assert len(found) == 4
+    assert [number for number in found if f" {number}" not in output] == []
+
+
 def test_a_number_that_differs_is_found() -> None:
     """A changed number is missed and left over; a number without a source is left over."""
     page = "docs/results.md"
