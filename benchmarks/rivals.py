@@ -155,10 +155,8 @@ def keep(name: str, rows: list[dict[str, Any]], command: str) -> None:
     """Write the figures of a case into the result file; those of other cases, and of methods left out, stay."""
     known = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
     today = datetime.now(UTC).date().isoformat()
-    new = {row["method"]: row for row in rows}
-    before = {row["method"]: row for row in known.get(name, {"rows": []})["rows"]}
-    rows = [{**before, **new}[method] for method in (OURS, CHECKED, *RIVALS, *GUESSES) if method in {*before, *new}]
-    known[name] = {"date": today, "command": command, "seed": SEED, "delta": DELTA, "rows": rows}
+    kept = {row["method"]: row for row in (*known.get(name, {"rows": []})["rows"], *rows)}
+    known[name] = {"date": today, "command": command, "seed": SEED, "delta": DELTA, "rows": [*kept.values()]}
     RESULTS.parent.mkdir(exist_ok=True)
     with replacing(RESULTS) as file:
         file.write_text(json.dumps({case: known[case] for case in CASES if case in known}, indent=1) + "\n", "utf-8")

@@ -44,7 +44,7 @@ def test_every_experiment_of_a_benchmark_can_be_run(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(runner, "run_files", lambda files, _how: swept.extend(file.name for file in files))
     monkeypatch.chdir(tmp_path)
     found = runner.discover()
-    for name in ("comparison", "published_figures", "vector_sets"):
+    for name in ("comparison", "editions", "published_figures", "vector_sets"):
         assert runner.run([name]) == 0
     files = sorted(Path(runner.__file__).parent.glob("*.toml"))
     with_more = ("identification", "pulls")

@@ -96,6 +96,9 @@ def test_figures_are_kept_by_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", known["field trial"].pop("date"))
     command = "python -m benchmarks.rivals 2 0 field trial"
     assert known["field trial"] == {"command": command, "seed": 6100, "delta": 0.05}
+    rivals.keep("field trial", [rivals.row("new", np.array([1.0, 2.0]), np.zeros((1, 2)), "none")], command)
+    rows = json.loads(rivals.RESULTS.read_text("utf-8"))["field trial"]["rows"]
+    assert [(one["method"], one["pulls"]) for one in rows] == [("both", 6.0), ("new", 1.5)]
 
 
 def test_the_kept_figures_are_whole() -> None:
