@@ -13,7 +13,7 @@ export OMP_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: run serve test lint format bench reproduce docs clean help
+.PHONY: run serve test lint format bench reproduce docs axe clean help
 
 run: $(TO_RUN)  ## Run Lazy Track-and-Stop on the many-arms problem: live, a table, a plot in out/ (ARGS="--help")
 	$(BIN)/surepick run $(ARGS)
@@ -43,6 +43,9 @@ reproduce: $(TO_WORK)  ## Every table of the paper and more, with a report in ou
 
 docs: $(TO_WORK)  ## Build the documentation into docs/_build, warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+
+axe: docs  ## Check every page in a browser, on both screens and in both colours (half an hour)
+	$(BIN)/python -m tests.docs.test_site docs/_build/html
 
 clean:  ## Remove everything the other targets created, .venv included
 	rm -rf .venv build dist out docs/_build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
