@@ -7,8 +7,8 @@ is touched (docs/guarantee.md, Theorem 23). With t pulls before a block, d featu
     8d, 10 %        no bets while t < 8d and t is below 10 % of the lower bound at the estimates of theta and noise
     noise, 4        bets as if the estimated variance of the noise were 1 + 4/nu times as large
 
-Run `python -m benchmarks.first_bets [problem [pairs]]`; the runs of a pair share their noise. All problems take about
-ten minutes of CPU time. Tables are printed, and kept in results/first_bets.json.
+Run `python -m benchmarks.first_bets [problem [pairs [first seed [rule]]]]`; the runs of a pair share their noise. All
+problems take about ten minutes of CPU time. Tables are printed, and kept in results/first_bets.json.
 """
 
 import json
@@ -31,8 +31,6 @@ from surepick.errors import InvalidInput
 from surepick.simulation.problems import Problem
 from surepick.stopping.base import RuleState, Verdict
 from surepick.stopping.betting import Betting, BettingState
-
-N_PAIRS = 60
 
 
 @final
@@ -114,10 +112,11 @@ PROBLEMS: Mapping[str, Callable[[int], Problem]] = {
 }
 
 
-def measured(name: str, n_pairs: int = N_PAIRS) -> None:
+def measured(name: str, pairs: str = "60", first: str = "0", *rules: str) -> None:
     """Print pulls, and the ratio of mean pulls over the lower bound for every rule; keep both."""
-    drawn, multiples, usual = PROBLEMS[name], {rule: list[float]() for rule in ("", *RULES)}, list[int]()
-    for seed in range(n_pairs):
+    n_pairs, start = int(pairs), int(first)
+    drawn, multiples, usual = PROBLEMS[name], {rule: list[float]() for rule in ("", *(rules or RULES))}, list[int]()
+    for seed in range(start, start + n_pairs):
         problem = drawn(seed)
         X, theta = np.asarray(problem.X), np.asarray(problem.theta)
         bound = sp.lower_bound(X, theta, DELTA)
@@ -125,9 +124,9 @@ def measured(name: str, n_pairs: int = N_PAIRS) -> None:
             options = {"stopping": RULES[rule]} if rule else dict[str, Any]()
             each.append(run(X, theta, normal, seed, MOST, **options).estimate.n_pulls / bound)
         usual.append(round(multiples[""][-1] * bound))
-    found: dict[str, Any] = {"seeds": f"0 to {n_pairs - 1}", "pulls": float(np.mean(usual)), "rules": {}}
+    found: dict[str, Any] = {"seeds": f"{start} to {start + n_pairs - 1}", "pulls": float(np.mean(usual)), "rules": {}}
     default = np.array(multiples.pop(""))
-    print(f"{name}, {n_pairs} pairs, {found['pulls']:.0f} pulls")
+    print(f"{name}, seeds {found['seeds']}, {found['pulls']:.0f} pulls")
     for rule, each in multiples.items():
         changed = np.array(each)
         ratio = changed.mean() / default.mean()
@@ -136,9 +135,11 @@ def measured(name: str, n_pairs: int = N_PAIRS) -> None:
         print(f"  {rule:10s} {ratio:.3f} ± {error:.3f}", flush=True)
     path = RESULTS / "first_bets.json"
     before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    path.write_text(json.dumps({**before, name: found}, indent=1) + "\n", encoding="utf-8")
+    path.write_text(
+        json.dumps({**before, f"{name}, from {start}" if start else name: found}, indent=1) + "\n", encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":
     for one in sys.argv[1:2] or PROBLEMS:
-        measured(one, *map(int, sys.argv[2:3]))
+        measured(one, *sys.argv[2:])
