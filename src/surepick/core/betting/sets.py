@@ -348,7 +348,7 @@ class SetWealth(BaseWealth):
         return None
 
     def _knows_signs(self, placed: Placed) -> bool:
-        """Return whether the past alone would have won its share of the price on every pair."""
+        """Return whether the past alone would have won its share of the price on every pair that the block measures."""
         _, m, s2, _ = placed.law
         return len(m) > 0 and bool((m * m >= 2.0 * WAIT * self.log_price * s2).all())
 
