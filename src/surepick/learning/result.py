@@ -112,6 +112,7 @@ class Result(Snapshot):
         noise: "same" level for all arms; or "per-arm" or "symmetric": then nothing bounds the noise, and no interval is
             shown.
         reward_range: bounds of the rewards, if they were given; `given_noise_std` is half their distance then.
+        drift, budget, batch, rounds: as they were given; None or 0 if they were not.
         goal: "confidence", or "fixed-budget": the budget is spent whatever is proved, and `best` is the best estimate,
             proved if `stopped`.
         earlier: whether results told before the first ask, if there are any, are "evidence", or "guidance" for plans

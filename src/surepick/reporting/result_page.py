@@ -3,7 +3,7 @@
 import html
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -280,6 +280,7 @@ def _facts(result: "Result", unit: str) -> list[tuple[str, str]]:
         ("Proved" if result.guarantee == "proved" else "Confidence", _confidence(result)),
         ("Accepted risk (delta)", percent(result.delta)),
     ]
+    facts += [*_limits(result)]
     if result.epsilon > 0.0:
         facts.append(("Accepted loss (epsilon)", f"{result.epsilon:g} {unit}".rstrip()))
     if result.calls is not None:
@@ -291,6 +292,20 @@ def _facts(result: "Result", unit: str) -> list[tuple[str, str]]:
         noise = f"{result.noise_std:.3g}{' times the given' if is_share else f' {unit}'.rstrip()}"
         facts.append(("Noise of one measurement", noise))
     return [*facts, *([("Unit of all values", unit)] if unit else [])]
+
+
+def _limits(result: "Result") -> Iterator[tuple[str, str]]:
+    """Yield how much may be measured, and what is allowed for."""
+    is_all = ", all to be measured" if result.goal == "fixed-budget" else ""
+    if result.batch is not None:
+        most = "" if result.rounds is None else f"at most {result.rounds:,} "
+        yield "Batches", f"{most}of {result.batch:,}{is_all}"
+    elif result.budget is not None:
+        yield "Budget", f"{result.budget:,.6g}{is_all}"
+    if result.pool is not None:
+        yield "Items of the pool", f"{result.pool:,}"
+    if result.has_offsets:
+        yield "Groups", "offsets allowed for"
 
 
 def _likely(result: "Result") -> list[tuple[str, str]]:
@@ -329,6 +344,8 @@ def _consists_of(result: "Result", winners: Mapping[str, Mapping[str, Any]]) -> 
     """Return the table of all that describes the winners."""
     n, word = len(winners), _leaders(result)
     title = f"What the {word} consists of" if n == 1 else f"What the {n} {word}s consist of"
+    if result.calls is not None:
+        title = f"What the {counted(n, 'arm')} called met {'consists' if n == 1 else 'consist'} of"
     if n > MOST_WINNERS:
         return Table(title, [], 1, [])
     columns = dict.fromkeys(title for recipe in winners.values() for title in recipe)
@@ -487,6 +504,7 @@ class _Ranking:
                 "The answer is withdrawn: arms have no ranks, and estimates rest on what the rewards contradict."
             )
         said += [LIKELY_IS] * self.is_likely
+        said += ["Calls are proved by bets, which say more than these intervals."] * bool(self.calls)
         if self.is_arms and self.is_fitted and len(self.measured) < len(self.rows):
             said.append('"Predicted": never measured; the estimate follows from the features.')
         return " ".join(said)
@@ -534,7 +552,7 @@ def coefficients(result: "Result") -> Table:
 
 
 def groups_of(result: "Result", unit: str = "") -> Table:
-    """Return the table of days, benches or plates: how much higher each reads, by estimate."""
+    """Return the table of days, benches, plates or items: how much higher each reads, by estimate."""
     rows, has_notes = [], any(one.note for one in result.groups)
     for one in result.groups:
         places = places_of(one.offset, one.half_width)
@@ -542,9 +560,12 @@ def groups_of(result: "Result", unit: str = "") -> Table:
         likely = between(one.offset - one.half_width, one.offset + one.half_width, places) or NOTHING
         words = [label_text(one.label), *[one.note] * has_notes]
         rows.append([Cell(text) for text in (*words, f"{one.n:,}", offset, likely)])
-    headers = ["Group", *["Remark"] * has_notes, "Pulls", f"Reads higher by{_in(unit)}", "Likely"]
-    table = Table("Groups", headers, 1 + has_notes, rows)
-    note = "Estimates, no guarantee: how much higher a group reads than the mean of all groups of its kind."
+    title, reads, what = "Groups", "Reads higher by", "a group reads than the mean of all groups of its kind"
+    if result.pool is not None:
+        title, reads, what = "Items", "Scores higher by", "an item scores than the mean of all items asked"
+    headers = [title[:-1], *["Remark"] * has_notes, "Pulls", f"{reads}{_in(unit)}", "Likely"]
+    table = Table(title, headers, 1 + has_notes, rows)
+    note = f"Estimates, no guarantee: how much higher {what}."
     return _fitting(table._replace(note=note), "the log has all")
 
 
@@ -557,6 +578,8 @@ def resting_on(result: "Result") -> Table:
 def _steps(result: "Result", command: str | None) -> list[tuple[str, str]]:
     """Return the steps to reproduce the result."""
     given, is_listed = result.given_noise_std, isinstance(result.given_noise_std, np.ndarray)
+    if result.drift and isinstance(given, float):  # the level of bets has the drift in it
+        given = float(f"{math.sqrt(given**2 - 0.5 * result.drift**2):.12g}")
     options = {name: repr(getattr(result, name)) for name in ("delta", "epsilon", "seed", "algorithm", "model")}
     if result.reward_range is not None:
         options["reward_range"] = repr(result.reward_range)
@@ -566,7 +589,13 @@ def _steps(result: "Result", command: str | None) -> list[tuple[str, str]]:
         "m": result.m if result.m > 1 else None,
         "pool": result.pool,
         "audit": result.n_checks or None,
-        "noise": result.noise if result.noise != "same" else None,
+        "noise": result.noise if result.noise not in ("same", "drift") else None,
+        "drift": result.drift or None,
+        "groups": "offset" if result.has_offsets else None,
+        "budget": result.budget if result.batch is None else None,
+        "batch": result.batch,
+        "rounds": result.rounds,
+        "goal": result.goal if result.goal != "confidence" else None,
         "misfit": result.allowed_misfit or None,
         **_target_options(result),
     }
@@ -631,7 +660,19 @@ def figures_of(result: "Result", unit: str = "") -> list[Figure]:
 
 
 def _estimates_chart(result: "Result") -> charts.IntervalBars:
-    return charts.interval_bars(charts.best_first(bars_of(result)), places_in(result.compared))
+    return charts.interval_bars(charts.best_first(bars_of(result)), places_in(result.compared), *target_of(result))
+
+
+def target_of(result: "Result") -> tuple[float | None, str]:
+    """Return the value that arms are called against, and its name: the threshold, or the control by its estimate."""
+    target = result.specification
+    if target is None or result.guarantee == "withdrawn":
+        return None, ""
+    if target.control is None:
+        return target.value, "threshold"
+    control = float(result.compared.estimate[target.control])
+    margin = f" minus {-target.value:g}" if target.value else ""
+    return (control + target.value, f"control{margin} (estimate)") if math.isfinite(control) else (None, "")
 
 
 def _most(n: int, noun: str) -> str:
@@ -639,8 +680,8 @@ def _most(n: int, noun: str) -> str:
 
 
 def _is_likely(result: "Result") -> bool:
-    """Whether estimated intervals of single means are shown: before the verdict, where they are known."""
-    return not result.stopped and result.compared.likely_low is not None
+    """Whether estimated intervals of single means are shown: before the verdict, and beside calls, where known."""
+    return (not result.stopped or result.calls is not None) and result.compared.likely_low is not None
 
 
 def estimates_figure(result: "Result") -> Any:
@@ -662,7 +703,8 @@ def bars_of(result: "Result") -> list[charts.Bar]:
     numbers = (values.tolist() for values in (rows.estimate, rows.low, rows.high))
     unknown = [math.nan] * len(rows)
     likely = [
-        unknown if ends is None or result.stopped else ends.tolist() for ends in (rows.likely_low, rows.likely_high)
+        unknown if ends is None or not _is_likely(result) else ends.tolist()
+        for ends in (rows.likely_low, rows.likely_high)
     ]
     return [charts.Bar(*row) for row in zip(names, *numbers, kinds, *likely, strict=True)]
 

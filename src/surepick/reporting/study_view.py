@@ -24,6 +24,8 @@ from surepick.reporting.html import Table
 from surepick.reporting.study_words import (
     IF_SLIP,
     NOT_USABLE,
+    WITH_OFFSETS,
+    course_words,
     own_means,
     recipe_cells,
     remark_of,
@@ -207,6 +209,8 @@ class StudyView:
     has_labels: bool
     """Whether some measurement or open ask has a label of its group."""
     is_spent: bool
+    needs_order: bool
+    """Whether the proof rests on the order of the asks."""
     has_rounds: bool
     """Whether the budget is a number of batches."""
     is_decided: bool
@@ -254,6 +258,7 @@ def view_of(study: "Study", *, n_arms: int = N_SHOWN) -> StudyView:
         can_ask=can_ask,
         has_labels=has_labels,
         is_spent=status.state == "spent",
+        needs_order=state.learner.noise_model.needs_order,
         has_rounds=state.learner.spec.rounds is not None,
         is_decided=status.stopped,
         latest=latest,
@@ -335,6 +340,8 @@ def _next(now: "StudySnapshot", n_open: int, *, can_ask: bool) -> str:
 
 def _after_withdrawal(state: State) -> list[str]:
     """Return what to do where the answer is withdrawn, and what the data say without the model."""
+    if state.learner.state.settled.model.finds_groups:
+        return [WITH_OFFSETS]
     said = [IF_SLIP] if state.learner.state.settled.model.has_slip else []
     if state.learner.model == "linear":
         said.append(
@@ -348,13 +355,12 @@ def _after_withdrawal(state: State) -> list[str]:
 
 def _numbers(state: State, result: "Result") -> dict[str, str]:
     """Return counts and options as short entries."""
-    budget, noise_std = state.learner.budget, result.noise_std
+    noise_std = result.noise_std
     listed = f" of {len(result.arms):,}" if result.arms.listed is None else ""
     known = {
         "pulls": f"{result.n_pulls:,}",
         "cost so far": f"{result.cost:,.6g}" if result.has_costs else "",
-        "budget": "" if budget is None else f"{budget:g}",
-        "batch": "" if state.learner.spec.batch is None else f"{state.learner.spec.batch:,}",
+        **course_words(state, result),
         "arms measured": f"{len(result.counts):,}{listed}",
         "accepted risk (delta)": percent(result.delta),
         "accepted loss (epsilon)": f"{result.epsilon:g}" if result.epsilon > 0.0 else "",
@@ -378,7 +384,7 @@ def _leaderboard(result: "Result", n_arms: int) -> Leaderboard:
     """Return the first arms by estimate."""
     rows, bars, places = result.compared, result_page.bars_of(result), result_page.places_in(result.compared)
     first = np.argsort(-rows.estimate, kind="stable")[:n_arms].tolist()
-    chart = charts.interval_bars([bars[row] for row in first], places)
+    chart = charts.interval_bars([bars[row] for row in first], places, *result_page.target_of(result))
     questioned = {} if result.outlook is None else dict.fromkeys(map(_row, result.outlook.in_question), "in question")
     is_excluding = result.survivors is not None and result.guarantee not in ("doubtful", "withdrawn", "none")
     labels, listed = charts.distinct_labels([bars[row].name for row in first], LONGEST), []
