@@ -209,6 +209,10 @@ class StudyView:
     has_labels: bool
     """Whether some measurement or open ask has a label of its group."""
     is_spent: bool
+    has_calls: bool
+    """Whether arms are called met or failed; else the best is sought."""
+    has_offset: bool
+    """Whether the answer is withdrawn because a group reads high or low."""
     needs_order: bool
     """Whether the proof rests on the order of the asks."""
     has_rounds: bool
@@ -240,7 +244,7 @@ def view_of(study: "Study", *, n_arms: int = N_SHOWN) -> StudyView:
         head=now.head,
         badge=badge_of(now),
         sentence=" ".join(said[:n_first]).strip() if result.n_pulls else "Nothing is measured yet.",
-        next=_next(now, n_open, can_ask=can_ask),
+        next=WITH_OFFSETS if _has_offset(now, state) else _next(now, n_open, can_ask=can_ask),
         details=[*filter(None, [*(said[1:] if status.stopped else []), *details])],
         leaders={word: known[word] for word in known if result.n_pulls and word not in (*PROVED, *ESTIMATED)},
         proved={word: known[word] for word in PROVED if word in known and status.state != "withdrawn"},
@@ -258,6 +262,8 @@ def view_of(study: "Study", *, n_arms: int = N_SHOWN) -> StudyView:
         can_ask=can_ask,
         has_labels=has_labels,
         is_spent=status.state == "spent",
+        has_calls=result.calls is not None,
+        has_offset=_has_offset(now, state),
         needs_order=state.learner.noise_model.needs_order,
         has_rounds=state.learner.spec.rounds is not None,
         is_decided=status.stopped,
@@ -338,10 +344,14 @@ def _next(now: "StudySnapshot", n_open: int, *, can_ask: bool) -> str:
     return next((text for text, holds in said.items() if holds), "The budget allows no further ask.")
 
 
+def _has_offset(now: "StudySnapshot", state: State) -> bool:
+    return now.status.state == "withdrawn" and state.learner.state.settled.model.finds_groups
+
+
 def _after_withdrawal(state: State) -> list[str]:
     """Return what to do where the answer is withdrawn, and what the data say without the model."""
     if state.learner.state.settled.model.finds_groups:
-        return [WITH_OFFSETS]
+        return []
     said = [IF_SLIP] if state.learner.state.settled.model.has_slip else []
     if state.learner.model == "linear":
         said.append(

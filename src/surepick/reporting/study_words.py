@@ -30,7 +30,9 @@ MISTYPED = "mistyped, by the notes"
 NOT_USABLE = "No answer of this study must be used. Its data are not lost: they guide a new study."
 IF_SLIP = "If your notes have another value for the measurement above, correct it: nothing else is needed."
 """About a study whose answer is withdrawn; the second where one value may be to blame."""
-WITH_OFFSETS = "Go on in this study with an offset for every group: surepick reopen --groups offset."
+WITH_OFFSETS = (
+    "Go on with an offset for every group; the results so far guide the plan (surepick reopen --groups offset)."
+)
 N_MEANS = 3
 """Arms that are named with their own means."""
 MOST_GROUPS = 4
