@@ -88,6 +88,7 @@ def test_a_pool_has_items() -> None:
 
     result = sp.identify(np.eye(5), grade, pool=20, rewards="binary", max_pulls=30)
     made = page_of(result, title=None, command=None)
+    assert made.top[0].note.startswith("There are no intervals in a pool.")
     assert ("Items of the pool", "20") in made.facts
     items = next(table for table in made.tables if table.title == "Items")
     assert items.headers == ["Item", "Pulls", "Scores higher by", "Likely"]

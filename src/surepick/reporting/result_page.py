@@ -422,7 +422,9 @@ def _of_intervals(result: "Result") -> str:
     """Return a note on the meaning of the confidence intervals, or on why there are none."""
     if not math.isfinite(result.interval[1]):
         if result.noise != "same" or result.allowed_misfit > 0.0:
-            return "There are no intervals for noise of an unknown law or of many levels, nor with a misfit."
+            return "There are no intervals for noise of an unknown law or of many levels, nor with a drift or a misfit."
+        if result.pool is not None or result.has_offsets:
+            return f"There are no intervals {'in a pool' if result.pool is not None else 'beside offsets of groups'}."
         return "There is no interval yet: too few pulls to bound the noise."
     if why := wide_words(result):
         below = f"below {-result.epsilon:g}" if result.epsilon > 0.0 else "of 0 or less"
