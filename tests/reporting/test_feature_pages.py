@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import surepick as sp
-from surepick.reporting.result_page import Page, page_of, target_of
+from surepick.reporting.result_figures import target_of
+from surepick.reporting.result_page import Page, page_of
 from surepick.reporting.study_view import view_of
 
 RECIPES = np.column_stack([np.ones(5), np.arange(5.0)])

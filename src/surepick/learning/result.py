@@ -317,19 +317,19 @@ class Result(Snapshot):
 
     def plot_estimates(self) -> Any:
         """Return a matplotlib `Figure`: the best 30 arms, or candidates, by their estimates, with intervals."""
-        return _pages().estimates_figure(self)
+        return _figures().estimates_figure(self)
 
     def plot_evidence(self) -> Any:
         """Return a matplotlib `Figure`: evidence over pulls, in percent of the threshold."""
-        return _pages().evidence_figure(self)
+        return _figures().evidence_figure(self)
 
     def plot_fit(self) -> Any:
         """Return a matplotlib `Figure`: measured means against fitted means."""
-        return _pages().fit_figure(self)
+        return _figures().fit_figure(self)
 
     def plot_pulls(self) -> Any:
         """Return a matplotlib `Figure`: pulls of the 30 arms measured most, beside the plan."""
-        return _pages().pulls_figure(self)
+        return _figures().pulls_figure(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain numbers, texts, lists and dicts that JSON can hold."""
@@ -376,6 +376,12 @@ def _pages() -> ModuleType:
     from surepick.reporting import result_page  # noqa: PLC0415 (pages are a layer above)
 
     return result_page
+
+
+def _figures() -> ModuleType:
+    from surepick.reporting import result_figures  # noqa: PLC0415 (as above)
+
+    return result_figures
 
 
 def result_of(learner: "Learner", reader: Reader, *, interrupted: bool = False) -> Result:

@@ -19,7 +19,7 @@ from surepick.learning.calls import tally
 from surepick.learning.explain import unmeasured, verdict
 from surepick.learning.groups import label_text
 from surepick.learning.progress import WIDE, confidence, facts, sentences
-from surepick.reporting import charts, result_page
+from surepick.reporting import charts, result_figures, result_page
 from surepick.reporting.html import Table
 from surepick.reporting.study_words import (
     IF_SLIP,
@@ -197,7 +197,7 @@ class StudyView:
     """Pulls, cost, arms measured and options."""
     versus: Table
     leaderboard: Leaderboard
-    figures: dict[str, result_page.Figure]
+    figures: dict[str, result_figures.Figure]
     """By the macro that draws each: evidence_line, scatter, bars."""
     model: Model | None
     coefficients: Table
@@ -252,7 +252,7 @@ def view_of(study: "Study", *, n_arms: int = N_SHOWN) -> StudyView:
         numbers=numbers,
         versus=result_page.versus(result),
         leaderboard=_leaderboard(result, n_arms),
-        figures={figure.kind: figure for figure in result_page.figures_of(result)},
+        figures={figure.kind: figure for figure in result_figures.figures_of(result)},
         model=_model(result, can_audit=status.state == "stopped" and not can_ask and not n_open),
         coefficients=result_page.coefficients(result),
         groups=result_page.groups_of(result),
@@ -392,9 +392,9 @@ def _cost_of_rest(result: "Result") -> dict[str, str]:
 
 def _leaderboard(result: "Result", n_arms: int) -> Leaderboard:
     """Return the first arms by estimate."""
-    rows, bars, places = result.compared, result_page.bars_of(result), result_page.places_in(result.compared)
+    rows, bars, places = result.compared, result_figures.bars_of(result), result_figures.places_in(result.compared)
     first = np.argsort(-rows.estimate, kind="stable")[:n_arms].tolist()
-    chart = charts.interval_bars([bars[row] for row in first], places, *result_page.target_of(result))
+    chart = charts.interval_bars([bars[row] for row in first], places, *result_figures.target_of(result))
     questioned = {} if result.outlook is None else dict.fromkeys(map(_row, result.outlook.in_question), "in question")
     is_excluding = result.survivors is not None and result.guarantee not in ("doubtful", "withdrawn", "none")
     labels, listed = charts.distinct_labels([bars[row].name for row in first], LONGEST), []
