@@ -17,7 +17,7 @@ from PIL import Image
 from rich.console import Console
 
 import surepick as sp
-from examples import field_trial, live_bench, questionnaire, svm_settings
+from examples import alloys, benches, field_trial, live_bench, plates, prompts, questionnaire, svm_settings
 from surepick.cli.output import live_panel
 from tests.browser import open_browser
 from tests.docs.test_examples import blocks
@@ -26,6 +26,17 @@ from tests.server.conftest import serving
 FOLDER = Path(__file__).parent / "images"
 README = Path(__file__).parents[1] / "README.md"
 MIXTURES = Path(__file__).parents[1] / "examples" / "data" / "mixtures.csv"
+REPORTS = {
+    "field_trial": 560,
+    "questionnaire": 560,
+    "svm_linear": 560,
+    "alloys": 1140,
+    "watch": 560,
+    "offset": 560,
+    "prompts": 700,
+    "plates": 560,
+}
+"""Reports in docs/gallery.md, and how many pixels of their tops are shown."""
 EFFECTS = np.array([30.0, 0.4, 0.5, 10.0])
 """Simulated yields of the mixtures: a constant, and the effects of temperature, time and acid."""
 
@@ -73,10 +84,10 @@ def report(folder: Path, browser: Any) -> None:
 
 def gallery(folder: Path, browser: Any) -> None:
     """Take the tops of the reports that the examples write."""
-    for example in (field_trial, questionnaire, svm_settings):
+    for example in (field_trial, questionnaire, svm_settings, alloys, benches, prompts, plates):
         example.main(folder)
-    for name in ("field_trial", "questionnaire", "svm_linear"):
-        page = browser.new_page(viewport={"width": 840, "height": 560})
+    for name, height in REPORTS.items():
+        page = browser.new_page(viewport={"width": 840, "height": height})
         page.goto((folder / f"{name}.html").as_uri())
         keep(page, f"report-{name}.png")
 

@@ -1,9 +1,9 @@
-"""Forty aluminium alloys: which reach a strength of 70, and which are better than the one in use?
+"""Forty aluminium alloys: which reach a strength of 70 ksi, and which are better than the one in use?
 
 Run it: `python examples/alloys.py [folder]`; a report for each question is written there, else into a temporary folder.
 
 The data are made up. An alloy is a recipe of copper, magnesium and silicon, and the hours it is aged; its strength is a
-sum of their effects, and a test bar reads it with noise of standard deviation 1.5, which nobody is told.
+sum of their effects, and a test bar reads it with noise of standard deviation 1.5, which surepick has to learn.
 """
 
 import sys
@@ -31,11 +31,11 @@ def main(folder: Path) -> tuple[sp.Result, sp.Result]:
     rng = np.random.default_rng(7)
     meet = sp.identify(alloys, lambda row: measure(rng, row), threshold=70, epsilon=0.5)
     print(meet.explain())
-    meet.report(folder / "alloys.html", title="Which alloys reach 70?", unit="kN/cm²")
+    meet.report(folder / "alloys.html", title="Which alloys reach 70?", unit="ksi")
 
     better = sp.identify(alloys, lambda row: measure(rng, row), control="in use", epsilon=0.5, calls="fdr", budget=60)
     print(better.explain())
-    better.report(folder / "better.html", title="Which alloys are better than the one in use?", unit="kN/cm²")
+    better.report(folder / "better.html", title="Which alloys are better than the one in use?", unit="ksi")
     return meet, better
 
 

@@ -17,20 +17,7 @@ import surepick as sp
 
 BENCHES = {"A": 0.0, "B": 0.0, "C": 3.0}
 DAYS = 10
-RECIPES = sp.FiniteArms(
-    [
-        [60, 10, 0.1],
-        [74, 20, 0.2],
-        [60, 25, 0.4],
-        [74, 10, 0.3],
-        [80, 15, 0.1],
-        [66, 12, 0.5],
-        [70, 30, 0.2],
-        [78, 22, 0.4],
-    ],
-    names=[f"recipe {letter}" for letter in "ABCDEFGH"],
-    intercept=True,
-)
+RECIPES = sp.read_arms(Path(__file__).parent / "data" / "recipes.csv", name_column="recipe")
 YIELDS = RECIPES.X @ [20.0, 0.4, 0.2, -4.0]
 
 
@@ -51,11 +38,12 @@ def main(folder: Path) -> tuple[sp.Result, sp.Result]:
     """Run both studies on the same benches, and write a report of each."""
     found = []
     for groups in ("watch", "offset"):
-        study = sp.create_study(groups, arms=RECIPES, storage=folder / "benches.db", groups=groups)
+        study = sp.create_study(groups, arms=RECIPES, storage="memory:", groups=groups)
         measure(study)
         result = study.result()
         print(f'groups="{groups}": {result.explain()}\n')
-        result.report(folder / f"{groups}.html", title=f'Eight recipes, groups="{groups}"', unit="%")
+        title = f"Eight recipes, three benches: offsets {'watched' if groups == 'watch' else 'allowed for'}"
+        result.report(folder / f"{groups}.html", title=title, unit="%")
         found.append(result)
     for group in found[1].groups[: len(BENCHES)]:
         print(f"bench {dict(group.label)['bench']}: {group.offset:+.1f} ± {group.half_width:.1f} (estimate)")

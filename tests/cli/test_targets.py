@@ -40,7 +40,7 @@ def test_a_study_by_file(folder: Path, here: Here) -> None:
     """study.toml has the keys; status and best have the calls."""
     (folder / "study.toml").write_text('arms = "alloys.csv"\nthreshold = 71\ncalls = "fdr"\n', encoding="utf-8")
     said = here(folder, "create", "--file", "study.toml")
-    assert "which arms meet 71, at a risk of 5 %" in said.stdout
+    assert "which arms meet 71, with at most 5 % of the calls wrong on average" in said.stdout
     for command, code in (("status", 0), ("best", 3)):
         said = here(folder, command, "--format", "json")
         assert said.returncode == code

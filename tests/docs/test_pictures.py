@@ -11,7 +11,10 @@ import numpy as np
 import pytest
 
 from docs import pictures
-from docs.pictures import FOUND, NUMBERS, PICTURES, THEMES, WIDTH, file_of, html, sheets, themed
+from docs.drawings import experiments, how_it_works, results
+from docs.drawings.sheet import THEMES, WIDTH
+from docs.pictures import FOUND, NUMBERS, PICTURES, file_of, html, sheets, themed
+from examples import alloys
 from tests.browser import needs_browser, offline_context, open_browser
 
 ROOT = Path(__file__).parents[2]
@@ -54,7 +57,7 @@ def test_kept_numbers_say_where_they_come_from(name: str) -> None:
 
 def test_bars_are_as_long_as_the_pulls_of_the_result_file() -> None:
     """Every method of the benchmark's file has its number and a bar to scale; the model check is hatched."""
-    rows = {row["method"]: row["pulls"] for row in pictures.rivals_numbers()["rows"]}
+    rows = {row["method"]: row["pulls"] for row in results.rivals_numbers()["rows"]}
     ours, checked = rows["surepick"], rows["surepick, with the model check"]
     others = [rows[name] for name in ("uniform + least squares + Bonferroni", "racing", "uniform + Bonferroni")]
     said = " ".join(words("rivals"))
@@ -69,13 +72,13 @@ def test_bars_are_as_long_as_the_pulls_of_the_result_file() -> None:
 
 def test_the_model_check_says_withdrawn_where_switches_clash() -> None:
     """As docs/model.md says: left an alarm and settings off the line, right neither."""
-    fresh = pictures.model_numbers()
+    fresh = how_it_works.model_numbers()
     assert [panel["guarantee"] for panel in fresh["panels"]] == ["withdrawn", "proved"]
     said = words("model-check")
     left, right = said.index("Two switches clash"), said.index("No clash")
     assert said[left + 1] == "alarm, answer withdrawn"
     assert said[right + 1] == "no alarm, answer stands"
-    off, on = (sum(map(pictures.is_odd, panel["settings"])) for panel in KEPT["model-check"]["panels"])
+    off, on = (sum(map(how_it_works.is_odd, panel["settings"])) for panel in KEPT["model-check"]["panels"])
     assert off > on == 0
     assert len(drawn("model-check", "odd")) == off
     assert "answer withdrawn" in SHEETS["model-check"].alt
@@ -84,7 +87,7 @@ def test_the_model_check_says_withdrawn_where_switches_clash() -> None:
 def test_the_title_of_the_model_check_follows_the_guarantee() -> None:
     """Numbers without an alarm are not titled as one."""
     stands = [{**panel, "guarantee": "proved"} for panel in KEPT["model-check"]["panels"]]
-    assert "withdrawn" not in pictures.draw_model({"panels": stands}).alt
+    assert "withdrawn" not in how_it_works.draw_model({"panels": stands}).alt
 
 
 @pytest.mark.parametrize("name", sorted(set(KEPT) - {"many-options"}))
@@ -143,6 +146,78 @@ def test_caps_shrink_around_the_best_point() -> None:
     for frame in frames:
         assert 1.0 - np.dot(theta, frame["best"]) <= frame["loss"]
     assert len(drawn("sphere", "cap")) == len(frames)
+
+
+# ---- experiments
+
+
+def test_the_bench_that_reads_high_is_marked() -> None:
+    """One diamond, at bench C, whose interval has no other bench's; ignored the answer falls, allowed for it stands."""
+    groups = {tuple(label): (offset, half) for label, offset, half in KEPT["bench"]["groups"]}
+    high, half = groups["bench", "C"]
+    assert high - half > max(groups["bench", name][0] + groups["bench", name][1] for name in "AB")
+    assert len(drawn("bench", "odd")) == 1
+    assert len(drawn("bench", "ours")) == len(groups) - 1
+    assert [end for _, end in KEPT["bench"]["ends"].values()] == ["withdrawn", "proved"]
+    assert SHEETS["bench"].title.startswith("Bench C reads high")
+
+
+def test_a_drift_that_is_ignored_costs_the_answer() -> None:
+    """Readings rise by far more than the noise; no run that allows for the drift is wrong or withdrawn."""
+    kept = KEPT["drift"]
+    readings, tenth = kept["readings"], len(kept["readings"]) // 10
+    assert np.mean(readings[-tenth:]) - np.mean(readings[:tenth]) > 10 * 0.3
+    assert kept["ends"]["ignored"]["withdrawn"] > kept["runs"] / 2
+    assert kept["ends"]["drift=0.8"] == {"proved": kept["runs"]}
+    assert len(drawn("drift", "ours")) == len(readings)
+
+
+def test_calls_agree_with_the_strengths() -> None:
+    """No alloy that misses 70 by more than epsilon is called met, and calls only grow."""
+    strengths = dict(zip(alloys.alloys.names or (), alloys.STRENGTHS.tolist(), strict=True))
+    early, late = ({name: call for name, *_, call in one["arms"]} for one in KEPT["calls"]["frames"])
+    for name, call in late.items():
+        assert call == ("met" if strengths[name] >= 70 else "failed") or abs(strengths[name] - 70) <= 0.5
+        assert early[name] in ("open", call)
+    assert "open" in early.values()
+    n_met = sum(call == "met" for calls in (early, late) for call in calls.values())
+    assert len(drawn("calls", "odd")) == n_met
+    assert len(drawn("calls", "goal")) == 2
+
+
+def test_a_plate_has_all_its_wells_and_its_edge() -> None:
+    """96 wells, 36 at the edge, and no row that repeats another as an order by plan would."""
+    wells = KEPT["plate"]["wells"]
+    assert (len(wells), len(drawn("plate", "cap")), len(drawn("plate", "globe"))) == (96, 36, 60)
+    assert len({tuple(wells[12 * row : 12 * row + 12]) for row in range(8)}) == 8
+
+
+def test_bars_of_the_pool_are_to_scale() -> None:
+    """The blue and orange share of all bars is the share of the calls that were made."""
+    counts, items = KEPT["pool"]["counts"], KEPT["pool"]["items"]
+    width = [
+        sum(float(bar.attrib["width"]) for kind in kinds for bar in drawn("pool", kind))
+        for kinds in (("ours", "odd"), ("globe",))
+    ]
+    assert width[0] / width[1] == pytest.approx(sum(counts) / (items * len(counts)), abs=0.01)
+    assert counts[KEPT["pool"]["best"]] == max(counts)
+
+
+def test_right_picks_grow_with_the_budget() -> None:
+    """The numbers are those of the benchmark; what is proved never exceeds what is right."""
+    kept = experiments.budget_numbers()
+    for name in kept["right"]:
+        right, proved = kept["right"][name], kept["proved"][name]
+        assert right == sorted(right)
+        assert proved == sorted(proved)
+        assert all(one <= other for one, other in zip(proved, right, strict=True))
+    assert f"{min(one[0] for one in kept['right'].values()):.0f} to" in SHEETS["budget"].alt
+
+
+@pytest.mark.parametrize("page", ["groups", "noise", "targets", "plates", "pool", "winners"])
+def test_pages_of_experiments_have_a_picture(page: str) -> None:
+    """Each how-to page of a kind of experiment shows it."""
+    assert FOUND.search((ROOT / "docs" / f"{page}.md").read_text("utf-8"))
 
 
 # ---- legible

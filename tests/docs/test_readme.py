@@ -1,5 +1,6 @@
 """README: its length, its parts, its pictures, and the commands of its shell as a reader types them."""
 
+import inspect
 import re
 import shlex
 import shutil
@@ -7,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import surepick as sp
 from tests.docs.test_examples import transcript
 from tests.waiting import LIMIT
 
@@ -16,8 +18,8 @@ PARTS = [
     "Install",
     "A real table",
     "From the shell",
+    "What it can do",
     "Is it for me?",
-    "Why it measures options that lose",
     "What is guaranteed",
     "Results",
     "More",
@@ -35,9 +37,22 @@ def test_pictures_are_there_and_small() -> None:
     """Each has words in its place, and at most 100 kB, so that the page loads on a phone."""
     shown = re.findall(r'<img\s+src="([^"]*)"[^>]*?\balt="([^"]+)"', TEXT)
     others = re.findall(r'srcset="([^"]*)"', TEXT)
-    assert len(shown) == TEXT.count("<img") == 5
+    assert len(shown) == TEXT.count("<img") == 4
     sizes = {path: (ROOT / path).stat().st_size for path in [*others, *(path for path, _ in shown)]}
     assert max(sizes.values()) < 100_000, sizes
+
+
+def test_it_says_what_it_can_do() -> None:
+    """Each kind of experiment has a row, whose options exist and whose link leads to a page that has them."""
+    table = TEXT[TEXT.index("## What it can do") : TEXT.index("[Which go together]")]
+    links = [link for row in table.splitlines()[4:] for link in re.findall(r"\[([^\]]*)\]\(([^)#]*)[^)]*\)", row)]
+    assert len(links) == 9
+    options = {name for words, _ in links for name in re.findall(r"(\w+)=", words)}
+    assert options >= {"groups", "drift", "noise", "pool", "threshold", "control", "batch", "budget", "goal", "m"}
+    assert options <= set(inspect.signature(sp.identify).parameters)
+    for words, page in links:
+        said = (ROOT / page).read_text("utf-8")
+        assert all(f"{name}=" in said for name in re.findall(r"(\w+)=", words)), page
 
 
 def test_drawings_fetch_nothing() -> None:

@@ -14,7 +14,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
     [
         ("certified_design.py", "verified: True"),
         ("three_best.py", "The 3 best of 8 mixtures are (0, 1, 4), after 73 measurements (proved)."),
-        ("plates.py", "Arm 11 is the best of 16 arms, after"),
+        ("plates.py", "recipe L (arm 11) is the best of 16 arms, after 288 pulls: the probability of a wrong answer"),
         ("own_algorithm.py", "Arm 1 is the best, says evidence after"),
         ("own_set.py", "is the best of the 300 x 400 pairs or loses at most 0.1 to it"),
         ("own_noise.py", "Arm 2 is the best of 3 arms, after 78 pulls"),

@@ -16,7 +16,7 @@ from axe_playwright_python.sync_playwright import Axe
 
 import surepick as sp
 from surepick.learning.groups import GroupEffect
-from surepick.reporting import result_page
+from surepick.reporting import result_page, study_page
 from tests.browser import needs_browser, offline_context, open_browser
 
 NAMES = ["<script>alert(1)</script>", "$x$", "a name that is far too long for any label & more " * 2, "ü漢", "E", "F"]
@@ -410,7 +410,7 @@ def test_page_of_a_study_has_author_workers_and_changes(tmp_path: Path) -> None:
     study.correct(5, 0.5, reason="mistyped", worker="ben")
     study.void(7, reason="wrong day", worker="ben")
     study.restore(7, reason="right day after all", worker="ben")
-    result_page.write_study_page(study, tmp_path / "r.html", unit="kg", notes=["Go on."], steps=[("Check:", "verify")])
+    study_page.write_study_page(study, tmp_path / "r.html", unit="kg", notes=["Go on."], steps=[("Check:", "verify")])
     page, text = tmp_path / "r.html", text_of(tmp_path / "r.html")
     today = study.log[0]["at"][:10]
     assert re.search(rf"Study created\s+{today}\s\d\d:\d\d\sUTC\s+Author\s+anna", text)

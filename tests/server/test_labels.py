@@ -147,6 +147,30 @@ def test_forms(server: RunningServer) -> None:
     assert groups(server) == [B_3, {"group": "day 4"}]
 
 
+def test_go_on_with_offsets(server: RunningServer) -> None:
+    """Where a bench reads high, the page says what to do, and a button does it."""
+    study, rng = made(server.storage), np.random.default_rng(0)
+    means, seen = {"A": 1.0, "B": 0.9, "C": 0.8}, 0
+    while study.status.state != "withdrawn":
+        for bench, high in (("1", 0.0), ("2", 0.0), ("3", 1.5)):
+            for ask in study.ask(6, group={"bench": bench}):
+                value = means[ask.name] + high + 0.3 * rng.standard_normal()
+                study.tell(ask, float(value), warn=False, questions=False)
+        seen += 1
+        assert seen < 20
+    with httpx.Client(base_url=server.url, timeout=LIMIT, follow_redirects=True) as client:
+        page = client.get("/studies/paints").text
+        assert "Go on with an offset for every group" in page
+        assert "they guide a new study" not in page
+        assert 'id="offset-form"' in page
+        form = {"worker": "ann", "action": "reopen", "groups": "offset", "reason": "bench 3 reads high"}
+        page = client.post("/studies/paints", data=form).text
+        assert "Era 2 has begun." in page
+        assert "offsets are allowed for; bench 3 +" in page
+        assert 'id="offset-form"' not in page
+    assert sp.load_study("paints", server.storage).learner.spec.groups == "offset"
+
+
 @needs_browser
 def test_at_the_bench(server: RunningServer) -> None:
     """In a browser the day is typed once: the next value at the bench has it already."""

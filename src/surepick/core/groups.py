@@ -59,6 +59,8 @@ class Offsets:
 
     def off(self, M: Array, *, keeps_level: bool = False) -> Array:
         """Return Q M for a vector (n,) or columns (n, k); `keeps_level` leaves the mean of all results where it is."""
+        if not M.size:  # nothing is measured yet
+            return M
         columns = M.reshape(len(M), -1)
         weighted = self._weights[:, None] * columns
         sums = np.zeros((len(self._total), columns.shape[1]))

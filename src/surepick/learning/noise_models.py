@@ -292,9 +292,13 @@ class Drifting(SubGaussian):
     def law(self, rule: Rule) -> str:
         """Say the scale and the drift."""
         return (
-            f"{super().law(rule)} of standard deviation {self.scale:g}, and that readings drift by at most "
+            f"{super().law(rule)} of standard deviation {self.scale:g}, and readings drift by at most "
             f"{self.drift:g} within a block whose arms were measured in the order of the asks"
         )
+
+    def summary(self) -> str:
+        """Say the scale and the drift."""
+        return f"{super().summary()}; readings drift by at most {self.drift:g} within a block"
 
     def assumption(self, law: str, level: float = math.nan) -> str:
         """Say its law."""
@@ -364,6 +368,10 @@ class GaussianPerArm(_Repeated):
     name = "per-arm"
     unwatched = "of unknown levels, a different one for each arm"
 
+    def summary(self) -> str:
+        """Say that levels differ."""
+        return "a noise for each arm is learnt"
+
     def assumption(self, law: str, level: float = math.nan) -> str:
         """Say that levels differ."""
         return f"the noise of one measurement {law}, with a standard deviation of its own for each arm"
@@ -375,6 +383,10 @@ class Symmetric(_Repeated):
 
     name = "symmetric"
     is_normal = False
+
+    def summary(self) -> str:
+        """Say what is assumed."""
+        return "noise of any law that is symmetric"
 
     def draw(self, rng: np.random.Generator, means: Array, arms: IntArray, level: float | Array = 1.0) -> Array:
         """Draw Laplace noise, whose tails are heavier than normal ones."""
@@ -396,6 +408,10 @@ class AnyNoise(NoiseModel):
     name = "any"
     needs_bets = is_repeated = needs_order = ignores_features = True
     is_watched = is_normal = minds_rounding = False
+
+    def summary(self) -> str:
+        """Say what is assumed."""
+        return "any noise that does not depend on the arm"
 
     def sampler(self, sampler: Sampler, dim: int) -> Sampler:
         """Return rounds in the place of any other sampler."""

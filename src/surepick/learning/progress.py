@@ -275,6 +275,8 @@ def left_to_do(now: Snapshot) -> str:
     if not math.isfinite(now.remaining):
         return "more pulls, how many cannot be said yet"
     low, high = now.remaining_low, now.remaining_high
+    if now.pool is not None and low == high:  # a pool ends with its last item
+        return f"at most {counted(math.ceil(high), 'more pull')}, and then every score is known"
     if not (math.isfinite(low) and math.isfinite(high)):
         return f"about {counted(max(math.ceil(now.remaining), 1), 'more pull')}"
     if high > WIDE * max(low, 1.0):

@@ -112,6 +112,7 @@ class Result(Snapshot):
         noise: "same" level for all arms; or "per-arm" or "symmetric": then nothing bounds the noise, and no interval is
             shown.
         reward_range: bounds of the rewards, if they were given; `given_noise_std` is half their distance then.
+        drift, budget, batch, rounds: as they were given; None or 0 if they were not.
         goal: "confidence", or "fixed-budget": the budget is spent whatever is proved, and `best` is the best estimate,
             proved if `stopped`.
         earlier: whether results told before the first ask, if there are any, are "evidence", or "guidance" for plans
@@ -316,19 +317,19 @@ class Result(Snapshot):
 
     def plot_estimates(self) -> Any:
         """Return a matplotlib `Figure`: the best 30 arms, or candidates, by their estimates, with intervals."""
-        return _pages().estimates_figure(self)
+        return _figures().estimates_figure(self)
 
     def plot_evidence(self) -> Any:
         """Return a matplotlib `Figure`: evidence over pulls, in percent of the threshold."""
-        return _pages().evidence_figure(self)
+        return _figures().evidence_figure(self)
 
     def plot_fit(self) -> Any:
         """Return a matplotlib `Figure`: measured means against fitted means."""
-        return _pages().fit_figure(self)
+        return _figures().fit_figure(self)
 
     def plot_pulls(self) -> Any:
         """Return a matplotlib `Figure`: pulls of the 30 arms measured most, beside the plan."""
-        return _pages().pulls_figure(self)
+        return _figures().pulls_figure(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain numbers, texts, lists and dicts that JSON can hold."""
@@ -375,6 +376,12 @@ def _pages() -> ModuleType:
     from surepick.reporting import result_page  # noqa: PLC0415 (pages are a layer above)
 
     return result_page
+
+
+def _figures() -> ModuleType:
+    from surepick.reporting import result_figures  # noqa: PLC0415 (as above)
+
+    return result_figures
 
 
 def result_of(learner: "Learner", reader: Reader, *, interrupted: bool = False) -> Result:

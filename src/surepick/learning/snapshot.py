@@ -135,6 +135,14 @@ class Snapshot:
     pool: int | None = None
     """Items of the table of scores whose best arm is sought; None: rewards come from no table."""
     earlier: str = "evidence"
+    drift: float = 0.0
+    """How far readings of one arm may drift apart within a block."""
+    budget: float | None = None
+    """Most pulls, or the most that they may cost; None: no limit. Beside `batch` it is in `rounds`."""
+    batch: int | None = None
+    """Pulls that are planned together; None: surepick chooses."""
+    rounds: int | None = None
+    """Most batches; None: no limit."""
     goal: str = "confidence"
     delta: float
     epsilon: float = 0.0

@@ -164,24 +164,30 @@ class IntervalBars(NamedTuple):
     has_intervals: bool
     has_beyond: bool
     """Whether an estimate or an interval reaches beyond the axis."""
+    target: float | None = None
+    """The value that arms should reach, a line through all rows; None: none."""
+    target_is: str = ""
+    """What the legend calls the target."""
 
 
-def interval_bars(bars: Sequence[Bar], places: int) -> IntervalBars:
+def interval_bars(bars: Sequence[Bar], places: int, target: float | None = None, target_is: str = "") -> IntervalBars:
     """Return the chart of some arms, in their order, with `places` decimals."""
     labels = distinct_labels([bar.name for bar in bars])
     rows = [BarRow(label, bar, _bar_words(bar, places)) for label, bar in zip(labels, bars, strict=True)]
     kinds = [kind for kind in KINDS if any(bar.kind == kind for bar in bars)]
-    axis, bounded = bar_axis(bars), [bar for bar in bars if bar.has_interval]
+    axis, bounded = bar_axis(bars, [] if target is None else [target]), [bar for bar in bars if bar.has_interval]
     ends = [end for bar in bounded for end in (bar.low, bar.high)] + [bar.value for bar in bars if bar.has_value]
     has_beyond = any(map(axis.is_beyond, ends))
-    return IntervalBars(rows, axis, kinds, any(bar.has_likely for bar in bars), bool(bounded), has_beyond)
+    return IntervalBars(
+        rows, axis, kinds, any(bar.has_likely for bar in bars), bool(bounded), has_beyond, target, target_is
+    )
 
 
-def bar_axis(bars: Sequence[Bar]) -> Axis:
+def bar_axis(bars: Sequence[Bar], marks: Sequence[float] = ()) -> Axis:
     """Return the axis of estimates with intervals.
 
-    Leaders and all estimates but those far off are on the axis. Intervals widen the axis to at most five times the
-    range of the estimates: early intervals can be so wide that all estimates would fall on one place.
+    Marks, leaders and all estimates but those far off are on the axis. Intervals widen the axis to at most five times
+    the range of the estimates: early intervals can be so wide that all estimates would fall on one place.
     """
     values = sorted(bar.value for bar in bars if bar.has_value)
     kept = values
@@ -189,7 +195,7 @@ def bar_axis(bars: Sequence[Bar]) -> Axis:
         lower, upper = values[len(values) // 4], values[-1 - len(values) // 4]
         fence = 5.0 * (upper - lower) or math.inf
         kept = [value for value in values if lower - fence <= value <= upper + fence]
-    kept += [bar.value for bar in bars if bar.kind == "leader"]
+    kept += [*marks, *(bar.value for bar in bars if bar.kind == "leader")]
     kept += [end for bar in bars for end in (bar.likely_low, bar.likely_high) if bar.kind == "leader"]
     kept = [value for value in kept if math.isfinite(value)]
     room = 2.0 * (max(kept) - min(kept)) if kept else 0.0

@@ -2,10 +2,8 @@
 
 import html
 import math
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
@@ -14,32 +12,27 @@ import numpy as np
 from surepick._files import replacing
 from surepick._texts import about, between, counted, fixed, percent, places_of
 from surepick._version import __version__
-from surepick.arms.base import recipe_of
 from surepick.errors import InvalidInput
 from surepick.learning.assumptions import assumptions
 from surepick.learning.calls import arms_called, target_words
 from surepick.learning.explain import label_of, unmeasured, verdict
 from surepick.learning.groups import label_text
 from surepick.learning.progress import confidence, sentences, wide_words
-from surepick.reporting import charts, figures
 from surepick.reporting.html import Cell, Table, check_ready, template
-from surepick.types import Array
+from surepick.reporting.result_figures import (
+    Figure,
+    figures_of,
+    has_likely,
+    leading,
+    names_of,
+    places_in,
+    planned_pulls,
+    typical,
+)
 
 if TYPE_CHECKING:
     from surepick.learning.estimates import Estimates
     from surepick.learning.result import Result
-    from surepick.study.eras import ArmCatalog
-    from surepick.study.state import State
-    from surepick.study.study import Study
-
-
-class Figure(NamedTuple):
-    """A chart and its caption."""
-
-    kind: str
-    """The macro of `charts.html` that draws the chart."""
-    chart: Any
-    caption: str
 
 
 @final
@@ -98,79 +91,6 @@ class Given(NamedTuple):
 
 
 NO_STUDY = Given()
-
-
-def write_study_page(
-    study: "Study", path: Path, *, unit: str = "", notes: Sequence[str] = (), steps: Sequence[tuple[str, str]] = ()
-) -> None:
-    """Write the page of a study: its result, its author and dates, its workers, and the changes of measurements.
-
-    Args:
-        study: the study.
-        path: file to write.
-        unit: unit of the measured values, such as "kg".
-        notes: further sentences below the verdict.
-        steps: steps to check the result, each a sentence and code.
-    """
-    with study.held():
-        result, recipes, state = study.result(), study.recipes, study.state
-        first = state.eras[0]
-        facts = [("Study created", _date(first["at"])), ("Author", first["by"] or NOTHING)]
-        if state.measurements:
-            facts.append(("Last measurement", _date(state.measurements[-1].at)))
-        given = Given(facts, [_workers(state), _changes(state)])
-        page = page_of(
-            result,
-            title=study.name,
-            command=None,
-            steps=steps,
-            recipes=recipes,
-            notes=notes,
-            unit=unit,
-            find_recipe=partial(_recipe_in, state.roster),
-            given=given,
-        )
-    write_page(page, path)
-
-
-def _recipe_in(roster: "ArmCatalog", row: int) -> Mapping[str, Any]:
-    """Return the recipe of a candidate that the learner of a study names by its own row number."""
-    if roster.candidates is None:
-        return roster.recipe(roster.candidate_key(row))
-    rows = roster.candidates.get("rows")
-    return {} if rows is None else recipe_of({"features": roster.written.get("features")}, row, rows[row])
-
-
-def _date(time: str) -> str:
-    """Return a time of the log to the minute, which no line breaks. Pages travel, so times are not local."""
-    return f"{time[:10]} {time[11:16]} UTC".replace(" ", "\u00a0")
-
-
-def _workers(state: "State") -> Table:
-    """Return the table of workers with the counts of their measurements."""
-    told: dict[str, list[Any]] = {}
-    for one in state.measurements:
-        told.setdefault(one.by, []).append(one)
-    rows = []
-    for worker, some in sorted(told.items(), key=lambda pair: -len(pair[1])):
-        counts = (len(some), sum(one.is_void for one in some), sum(one.is_corrected for one in some))
-        cells = [worker or NOTHING, *(f"{n:,}" for n in counts), _date(some[0].at), _date(some[-1].at)]
-        rows.append([Cell(text) for text in cells])
-    headers = ["Worker", "Measurements", "Of these void", "Of these corrected", "First", "Last"]
-    return _fitting(Table("Who measured", headers, 1, rows), "the log has all")
-
-
-def _changes(state: "State") -> Table:
-    """Return the table of measurements that were made void, corrected or restored, with the reasons."""
-    rows = []
-    for one in state.measurements:
-        for change in one.changes:
-            value = "void" if change.value is None else f"{change.kind.value}: {change.value:.12g}"
-            cells = (str(one.id), state.roster.label(one.arm), value, change.reason, f"{one.told:.12g}")
-            rows.append([Cell(text) for text in (*cells, change.by or NOTHING, _date(change.at))])
-    headers = ["No.", "Arm", "Since the change", "Reason", "Told", "By", "When"]
-    table = Table("Void and corrected measurements", headers, len(headers) + 1, rows)
-    return _fitting(table, "the log has all")
 
 
 def page_of(  # noqa: PLR0913 (each is a part of the page)
@@ -236,7 +156,7 @@ def _filled(tables: Sequence[Table]) -> list[Table]:
     return [table for table in tables if table.rows]
 
 
-def _fitting(table: Table, where: str, most: int = FEW_BYTES) -> Table:
+def fitting(table: Table, where: str, most: int = FEW_BYTES) -> Table:
     """Return a table with as many of its rows as a page has room for, and a note on where the others are."""
     size, n_kept = 0, 0
     for row in table.rows[:MOST_ROWS]:
@@ -280,6 +200,7 @@ def _facts(result: "Result", unit: str) -> list[tuple[str, str]]:
         ("Proved" if result.guarantee == "proved" else "Confidence", _confidence(result)),
         ("Accepted risk (delta)", percent(result.delta)),
     ]
+    facts += [*_limits(result)]
     if result.epsilon > 0.0:
         facts.append(("Accepted loss (epsilon)", f"{result.epsilon:g} {unit}".rstrip()))
     if result.calls is not None:
@@ -291,6 +212,20 @@ def _facts(result: "Result", unit: str) -> list[tuple[str, str]]:
         noise = f"{result.noise_std:.3g}{' times the given' if is_share else f' {unit}'.rstrip()}"
         facts.append(("Noise of one measurement", noise))
     return [*facts, *([("Unit of all values", unit)] if unit else [])]
+
+
+def _limits(result: "Result") -> Iterator[tuple[str, str]]:
+    """Yield how much may be measured, and what is allowed for."""
+    is_all = ", all to be measured" if result.goal == "fixed-budget" else ""
+    if result.batch is not None:
+        most = "" if result.rounds is None else f"at most {result.rounds:,} "
+        yield "Batches", f"{most}of {result.batch:,}{is_all}"
+    elif result.budget is not None:
+        yield "Budget", f"{result.budget:,.6g}{is_all}"
+    if result.pool is not None:
+        yield "Items of the pool", f"{result.pool:,}"
+    if result.has_offsets:
+        yield "Groups", "offsets allowed for"
 
 
 def _likely(result: "Result") -> list[tuple[str, str]]:
@@ -320,7 +255,7 @@ def _winners(
     if isinstance(result.best, np.ndarray) and result.guarantee != "withdrawn":
         names = result.feature_names or [f"entry {j}" for j in range(1, len(result.best) + 1)]
         return {"Value": dict(zip(names, result.best.tolist(), strict=True))}
-    names, rows = _names(result, result.compared), _leading(result)
+    names, rows = names_of(result, result.compared), leading(result)
     found = {names[row]: recipes.get(names[row]) or (find(row) if find else {}) for row in rows}
     return {name: recipe for name, recipe in found.items() if recipe}
 
@@ -329,6 +264,8 @@ def _consists_of(result: "Result", winners: Mapping[str, Mapping[str, Any]]) -> 
     """Return the table of all that describes the winners."""
     n, word = len(winners), _leaders(result)
     title = f"What the {word} consists of" if n == 1 else f"What the {n} {word}s consist of"
+    if result.calls is not None:
+        title = f"What the {counted(n, 'arm')} called met {'consists' if n == 1 else 'consist'} of"
     if n > MOST_WINNERS:
         return Table(title, [], 1, [])
     columns = dict.fromkeys(title for recipe in winners.values() for title in recipe)
@@ -336,7 +273,7 @@ def _consists_of(result: "Result", winners: Mapping[str, Mapping[str, Any]]) -> 
     is_named = result.compared.names is not None or bool(result.arm_set)
     noun = "" if is_named else "arm " if result.candidates is None else "candidate "
     headers = ["Column", *(f"{noun}{name}" for name in winners)]
-    return _fitting(Table(title, headers, n + 2, rows), "your table has all")
+    return fitting(Table(title, headers, n + 2, rows), "your table has all")
 
 
 def _tables(result: "Result", unit: str) -> list[Table]:
@@ -350,19 +287,14 @@ def _in(unit: str) -> str:
     return f" ({unit})" if unit else ""
 
 
-def _planned_pulls(result: "Result") -> Counter[Any]:
-    """Return the pulls of each arm without check pulls, which come after all others."""
-    return Counter(arm for arm, _ in result.history[: result.n_pulls - result.n_checks])
-
-
 def versus(result: "Result", unit: str = "") -> Table:
     """Return the table of the leader, the runner-up and the candidate hardest to exclude, if that is another one.
 
     Of several leaders, the last is compared with the first arm that is left out: the closest pair.
     """
-    rows, pulls = result.compared, _planned_pulls(result)
+    rows, pulls = result.compared, planned_pulls(result)
     likely_low, likely_high = (None, None) if result.stopped else (rows.likely_low, rows.likely_high)
-    is_likely = _is_likely(result)
+    is_likely = has_likely(result)
     headers = ["Place", "Arm", f"Estimate{_in(unit)}", *["Likely"] * is_likely, "Interval", "Pulls"]
     leader, rival, title = "Leader", "Runner-up", "Leader against runner-up"
     if result.m > 1:
@@ -388,7 +320,7 @@ def versus(result: "Result", unit: str = "") -> Table:
 
 def _lead_cells(result: "Result", kind: str) -> list[Cell]:
     """Return the row of the lead; where the verdict says more than the interval, the verdict is above the interval."""
-    is_likely = _is_likely(result)
+    is_likely = has_likely(result)
     high = result.likely_lead[1] if is_likely else result.interval[1]
     places = places_of(result.lead, high - result.lead)
     likely = [Cell(between(*result.likely_lead, places) or NOTHING)] if is_likely else []
@@ -405,7 +337,9 @@ def _of_intervals(result: "Result") -> str:
     """Return a note on the meaning of the confidence intervals, or on why there are none."""
     if not math.isfinite(result.interval[1]):
         if result.noise != "same" or result.allowed_misfit > 0.0:
-            return "There are no intervals for noise of an unknown law or of many levels, nor with a misfit."
+            return "There are no intervals for noise of an unknown law or of many levels, nor with a drift or a misfit."
+        if result.pool is not None or result.has_offsets:
+            return f"There are no intervals {'in a pool' if result.pool is not None else 'beside offsets of groups'}."
         return "There is no interval yet: too few pulls to bound the noise."
     if why := wide_words(result):
         below = f"below {-result.epsilon:g}" if result.epsilon > 0.0 else "of 0 or less"
@@ -422,11 +356,11 @@ def _ranking(result: "Result", rows: "Estimates", unit: str) -> Table:
         order = np.argsort(-columns["pulls"], kind="stable") if is_arms else np.arange(len(rows))
     body = [ranking.row(row) for row in order[:MOST_ROWS].tolist()]
     title = ("All arms" if rows.listed is None else "Arms measured") if is_arms else "All candidates"
-    marked = [row for row in _leading(result) if ranking.has_leader]
+    marked = [row for row in leading(result) if ranking.has_leader]
     first = min(int(columns["rank"][row]) - 1 for row in marked) if marked else None
     table = Table(title, ranking.headers(unit), 2, body, ranking.note(), first=first, key=1, n_marked=len(marked))
     most = MOST_BYTES if result.candidates is None else MOST_BYTES // 2  # two such tables
-    return _shortened(_fitting(table, "", most), None, len(rows), "the result's `to_frame` has all")
+    return _shortened(fitting(table, "", most), None, len(rows), "the result's `to_frame` has all")
 
 
 class _Ranking:
@@ -438,16 +372,16 @@ class _Ranking:
         self.has_leader = rows.margin is not None and result.best is not None and not is_withdrawn
         self.calls = {} if result.calls is None or is_withdrawn or rows is not result.compared else result.calls
         self.has_leader &= result.calls is None
-        self.names, self.measured, self.places = _names(result, rows), result.measured(), places_in(rows)
+        self.names, self.measured, self.places = names_of(result, rows), result.measured(), places_in(rows)
         self.is_fitted = bool(np.isfinite(rows.estimate).any())
         if not self.is_fitted:
             self.places = places_of(max(map(abs, self.measured.values()), default=0.0), math.inf)
         self.is_ranked = self.is_fitted and not is_withdrawn
         behind = columns["behind"]
-        self.of_behind = places_of(float(np.nanmax(behind, initial=0.0)), _typical(columns["behind_high"] - behind))
-        self.best = set(_leading(result)) if self.has_leader else set()
+        self.of_behind = places_of(float(np.nanmax(behind, initial=0.0)), typical(columns["behind_high"] - behind))
+        self.best = set(leading(result)) if self.has_leader else set()
         self.is_likely = bool(np.isfinite(columns["likely_low"]).any())
-        self.pulls = _planned_pulls(result)
+        self.pulls = planned_pulls(result)
 
     def headers(self, unit: str) -> list[str]:
         behind_whom = "Behind the leader" if self.result.m == 1 else f"Behind the last {_leaders(self.result)}"
@@ -487,6 +421,7 @@ class _Ranking:
                 "The answer is withdrawn: arms have no ranks, and estimates rest on what the rewards contradict."
             )
         said += [LIKELY_IS] * self.is_likely
+        said += ["Calls are proved by bets, which say more than these intervals."] * bool(self.calls)
         if self.is_arms and self.is_fitted and len(self.measured) < len(self.rows):
             said.append('"Predicted": never measured; the estimate follows from the features.')
         return " ".join(said)
@@ -502,7 +437,7 @@ def _recipes(recipes: Mapping[str, Mapping[str, Any]], winners: Sequence[str]) -
     # As words that are no sentences: a table of sentences has wide columns.
     first = 0 if marked else None
     table = Table("Recipes", ["Arm", *columns], len(columns) + 2, rows, first=first, n_marked=len(marked))
-    return _shortened(_fitting(table, "", MOST_BYTES), None, len(names), "your table has all")
+    return _shortened(fitting(table, "", MOST_BYTES), None, len(names), "your table has all")
 
 
 def _shortened(table: Table, n_kept: int | None, n_all: int, where: str) -> Table:
@@ -534,7 +469,7 @@ def coefficients(result: "Result") -> Table:
 
 
 def groups_of(result: "Result", unit: str = "") -> Table:
-    """Return the table of days, benches or plates: how much higher each reads, by estimate."""
+    """Return the table of days, benches, plates or items: how much higher each reads, by estimate."""
     rows, has_notes = [], any(one.note for one in result.groups)
     for one in result.groups:
         places = places_of(one.offset, one.half_width)
@@ -542,10 +477,13 @@ def groups_of(result: "Result", unit: str = "") -> Table:
         likely = between(one.offset - one.half_width, one.offset + one.half_width, places) or NOTHING
         words = [label_text(one.label), *[one.note] * has_notes]
         rows.append([Cell(text) for text in (*words, f"{one.n:,}", offset, likely)])
-    headers = ["Group", *["Remark"] * has_notes, "Pulls", f"Reads higher by{_in(unit)}", "Likely"]
-    table = Table("Groups", headers, 1 + has_notes, rows)
-    note = "Estimates, no guarantee: how much higher a group reads than the mean of all groups of its kind."
-    return _fitting(table._replace(note=note), "the log has all")
+    title, reads, what = "Groups", "Reads higher by", "a group reads than the mean of all groups of its kind"
+    if result.pool is not None:
+        title, reads, what = "Items", "Scores higher by", "an item scores than the mean of all items asked"
+    headers = [title[:-1], *["Remark"] * has_notes, "Pulls", f"{reads}{_in(unit)}", "Likely"]
+    table = Table(title, headers, 1 + has_notes, rows)
+    note = f"Estimates, no guarantee: how much higher {what}."
+    return fitting(table._replace(note=note), "the log has all")
 
 
 def resting_on(result: "Result") -> Table:
@@ -557,6 +495,8 @@ def resting_on(result: "Result") -> Table:
 def _steps(result: "Result", command: str | None) -> list[tuple[str, str]]:
     """Return the steps to reproduce the result."""
     given, is_listed = result.given_noise_std, isinstance(result.given_noise_std, np.ndarray)
+    if result.drift and isinstance(given, float):  # the level of bets has the drift in it
+        given = float(f"{math.sqrt(given**2 - 0.5 * result.drift**2):.12g}")
     options = {name: repr(getattr(result, name)) for name in ("delta", "epsilon", "seed", "algorithm", "model")}
     if result.reward_range is not None:
         options["reward_range"] = repr(result.reward_range)
@@ -566,7 +506,13 @@ def _steps(result: "Result", command: str | None) -> list[tuple[str, str]]:
         "m": result.m if result.m > 1 else None,
         "pool": result.pool,
         "audit": result.n_checks or None,
-        "noise": result.noise if result.noise != "same" else None,
+        "noise": result.noise if result.noise not in ("same", "drift") else None,
+        "drift": result.drift or None,
+        "groups": "offset" if result.has_offsets else None,
+        "budget": result.budget if result.batch is None else None,
+        "batch": result.batch,
+        "rounds": result.rounds,
+        "goal": result.goal if result.goal != "confidence" else None,
         "misfit": result.allowed_misfit or None,
         **_target_options(result),
     }
@@ -606,131 +552,6 @@ def _settings(result: "Result") -> list[tuple[str, str]]:
     identity = str(result.history.log[0][1]) if result.history.log else ""
     listed = {"Stopping rule": result.rule, "Algorithm": result.algorithm, "Seed": str(result.seed)}
     return [(name, value) for name, value in {**listed, "Identity": identity}.items() if value]
-
-
-def figures_of(result: "Result", unit: str = "") -> list[Figure]:
-    """Return the figures of a result, without empty ones."""
-    has_intervals = bool(np.isfinite(result.compared.high).any())
-    intervals = f" with {percent(1.0 - result.delta)} intervals" if has_intervals else ""
-    likely = " Thick: likely, an estimate and not a guarantee." if _is_likely(result) else ""
-    noun, in_unit = "arm" if result.candidates is None else "candidate", f" in {unit}" if unit else ""
-    estimated = f"Estimates of {_most(len(result.compared), noun)}{in_unit}{intervals}.{likely}"
-    fitted = f"Measured means against the fit{in_unit}: points off the line do not fit the model."
-    planned = ", and planned pulls" if result.planned else ""
-    pulled = f"Pulls of each arm{planned}{', without check pulls' if result.n_checks else ''}."
-    evidence = "Evidence over pulls; the rule decides at the dashed line."
-    has_evidence = len(result.path) > 1 and result.guarantee != "withdrawn" and any(at[1] > 0.0 for at in result.path)
-    has_fit = result.theta is not None and len(result.counts) > len(result.theta)
-    drawn: list[tuple[str, bool, Callable[[], Any], str]] = [
-        ("interval_bars", result.theta is not None, lambda: _estimates_chart(result), estimated),
-        ("evidence_line", has_evidence, lambda: charts.evidence_line(result.path), evidence),
-        ("scatter", has_fit, lambda: charts.scatter(points_of(result), places_in(result.arms)), fitted),
-        ("bars", bool(result.counts), lambda: charts.pull_bars(pulls_of(result)), pulled),
-    ]
-    return [Figure(kind, chart(), caption) for kind, is_there, chart, caption in drawn if is_there]
-
-
-def _estimates_chart(result: "Result") -> charts.IntervalBars:
-    return charts.interval_bars(charts.best_first(bars_of(result)), places_in(result.compared))
-
-
-def _most(n: int, noun: str) -> str:
-    return counted(n, noun) if n <= charts.MOST else f"the first {charts.MOST} of {n:,} {noun}s"
-
-
-def _is_likely(result: "Result") -> bool:
-    """Whether estimated intervals of single means are shown: before the verdict, where they are known."""
-    return not result.stopped and result.compared.likely_low is not None
-
-
-def estimates_figure(result: "Result") -> Any:
-    """Draw estimates with confidence intervals."""
-    return figures.estimates(bars_of(result), percent(1.0 - result.delta))
-
-
-def bars_of(result: "Result") -> list[charts.Bar]:
-    """Return the estimates of all arms, or candidates, with intervals."""
-    rows, names = result.compared, _names(result, result.compared)
-    kinds = ["arm"] * len(rows)
-    if result.survivors is not None and result.guarantee != "withdrawn":
-        left = set(result.survivors.tolist())
-        kinds = ["not excluded" if row in left else "excluded" for row in range(len(rows))]
-    for row in _leading(result):
-        kinds[row] = "leader"
-    if result.calls is not None and result.guarantee != "withdrawn":
-        kinds = [result.calls.get(row, "control") for row in range(len(rows))]
-    numbers = (values.tolist() for values in (rows.estimate, rows.low, rows.high))
-    unknown = [math.nan] * len(rows)
-    likely = [
-        unknown if ends is None or result.stopped else ends.tolist() for ends in (rows.likely_low, rows.likely_high)
-    ]
-    return [charts.Bar(*row) for row in zip(names, *numbers, kinds, *likely, strict=True)]
-
-
-def _leading(result: "Result") -> Sequence[int]:
-    """Return the rows of the leaders in `compared`; none of a result that is withdrawn."""
-    if result.best is None or result.guarantee == "withdrawn":
-        return []
-    return result.best if result.m > 1 or result.calls is not None else [result.row_of_leader]
-
-
-def evidence_figure(result: "Result") -> Any:
-    """Draw the growth of evidence."""
-    return figures.evidence(result.path)
-
-
-def fit_figure(result: "Result") -> Any:
-    """Draw measured means against the fit."""
-    return figures.fit(points_of(result))
-
-
-def points_of(result: "Result") -> list[charts.Point]:
-    """Return measured and fitted means of the arms that were measured."""
-    names, means = _names(result, result.arms), result.measured()
-    is_one_level = result.noise == "same" and not isinstance(result.given_noise_std, np.ndarray)
-    noise = result.noise_std if is_one_level else math.nan
-    has_leader = result.candidates is None and result.calls is None
-    best = [result.arms.keys[row] for row in _leading(result)] if has_leader else []
-    return [
-        charts.Point(name, fitted, means[arm], noise / math.sqrt(result.counts[arm]), is_leader=arm in best)
-        for name, arm, fitted in zip(names, result.arms.keys, result.arms.estimate.tolist(), strict=True)
-        if arm in means
-    ]
-
-
-def pulls_figure(result: "Result") -> Any:
-    """Draw pulls against the plan."""
-    return figures.pulls(pulls_of(result))
-
-
-def pulls_of(result: "Result") -> list[charts.Pulls]:
-    """Return the pulls of each arm beside the planned ones, without check pulls, which the plan does not contain."""
-    names = dict(zip(result.arms.keys, _names(result, result.arms), strict=True))
-    counts = _planned_pulls(result)
-    wanted = {arm: counts.total() * share for arm, share in result.planned.items()}
-    unknown = 0.0 if wanted else math.nan
-    return [charts.Pulls(names.get(arm, str(arm)), n, wanted.get(arm, unknown)) for arm, n in counts.items()]
-
-
-def _names(result: "Result", rows: "Estimates") -> list[str]:
-    if rows.names is not None:
-        return list(rows.names)
-    if result.arm_set and rows is result.compared:
-        label = label_of(result)
-        return [label(arm) for arm in rows.keys]
-    return [str(arm) for arm in rows.keys]
-
-
-def places_in(rows: "Estimates") -> int:
-    """Return the number of decimals for the estimates of a table."""
-    top = float(np.abs(rows.estimate[np.isfinite(rows.estimate)]).max(initial=0.0))
-    high = rows.high if rows.likely_high is None else rows.likely_high
-    return places_of(top, _typical(high - rows.estimate))
-
-
-def _typical(widths: Array) -> float:
-    finite = widths[np.isfinite(widths) & (widths > 0.0)]
-    return float(np.median(finite)) if len(finite) else math.inf
 
 
 def _known(value: float, places: int) -> str:

@@ -19,11 +19,13 @@ from surepick.learning.calls import tally
 from surepick.learning.explain import unmeasured, verdict
 from surepick.learning.groups import label_text
 from surepick.learning.progress import WIDE, confidence, facts, sentences
-from surepick.reporting import charts, result_page
+from surepick.reporting import charts, result_figures, result_page
 from surepick.reporting.html import Table
 from surepick.reporting.study_words import (
     IF_SLIP,
     NOT_USABLE,
+    WITH_OFFSETS,
+    course_words,
     own_means,
     recipe_cells,
     remark_of,
@@ -195,7 +197,7 @@ class StudyView:
     """Pulls, cost, arms measured and options."""
     versus: Table
     leaderboard: Leaderboard
-    figures: dict[str, result_page.Figure]
+    figures: dict[str, result_figures.Figure]
     """By the macro that draws each: evidence_line, scatter, bars."""
     model: Model | None
     coefficients: Table
@@ -207,6 +209,12 @@ class StudyView:
     has_labels: bool
     """Whether some measurement or open ask has a label of its group."""
     is_spent: bool
+    has_calls: bool
+    """Whether arms are called met or failed; else the best is sought."""
+    has_offset: bool
+    """Whether the answer is withdrawn because a group reads high or low."""
+    needs_order: bool
+    """Whether the proof rests on the order of the asks."""
     has_rounds: bool
     """Whether the budget is a number of batches."""
     is_decided: bool
@@ -236,7 +244,7 @@ def view_of(study: "Study", *, n_arms: int = N_SHOWN) -> StudyView:
         head=now.head,
         badge=badge_of(now),
         sentence=" ".join(said[:n_first]).strip() if result.n_pulls else "Nothing is measured yet.",
-        next=_next(now, n_open, can_ask=can_ask),
+        next=WITH_OFFSETS if _has_offset(now, state) else _next(now, n_open, can_ask=can_ask),
         details=[*filter(None, [*(said[1:] if status.stopped else []), *details])],
         leaders={word: known[word] for word in known if result.n_pulls and word not in (*PROVED, *ESTIMATED)},
         proved={word: known[word] for word in PROVED if word in known and status.state != "withdrawn"},
@@ -244,7 +252,7 @@ def view_of(study: "Study", *, n_arms: int = N_SHOWN) -> StudyView:
         numbers=numbers,
         versus=result_page.versus(result),
         leaderboard=_leaderboard(result, n_arms),
-        figures={figure.kind: figure for figure in result_page.figures_of(result)},
+        figures={figure.kind: figure for figure in result_figures.figures_of(result)},
         model=_model(result, can_audit=status.state == "stopped" and not can_ask and not n_open),
         coefficients=result_page.coefficients(result),
         groups=result_page.groups_of(result),
@@ -254,6 +262,9 @@ def view_of(study: "Study", *, n_arms: int = N_SHOWN) -> StudyView:
         can_ask=can_ask,
         has_labels=has_labels,
         is_spent=status.state == "spent",
+        has_calls=result.calls is not None,
+        has_offset=_has_offset(now, state),
+        needs_order=state.learner.noise_model.needs_order,
         has_rounds=state.learner.spec.rounds is not None,
         is_decided=status.stopped,
         latest=latest,
@@ -333,8 +344,14 @@ def _next(now: "StudySnapshot", n_open: int, *, can_ask: bool) -> str:
     return next((text for text, holds in said.items() if holds), "The budget allows no further ask.")
 
 
+def _has_offset(now: "StudySnapshot", state: State) -> bool:
+    return now.status.state == "withdrawn" and state.learner.state.settled.model.finds_groups
+
+
 def _after_withdrawal(state: State) -> list[str]:
     """Return what to do where the answer is withdrawn, and what the data say without the model."""
+    if state.learner.state.settled.model.finds_groups:
+        return []
     said = [IF_SLIP] if state.learner.state.settled.model.has_slip else []
     if state.learner.model == "linear":
         said.append(
@@ -348,13 +365,12 @@ def _after_withdrawal(state: State) -> list[str]:
 
 def _numbers(state: State, result: "Result") -> dict[str, str]:
     """Return counts and options as short entries."""
-    budget, noise_std = state.learner.budget, result.noise_std
+    noise_std = result.noise_std
     listed = f" of {len(result.arms):,}" if result.arms.listed is None else ""
     known = {
         "pulls": f"{result.n_pulls:,}",
         "cost so far": f"{result.cost:,.6g}" if result.has_costs else "",
-        "budget": "" if budget is None else f"{budget:g}",
-        "batch": "" if state.learner.spec.batch is None else f"{state.learner.spec.batch:,}",
+        **course_words(state, result),
         "arms measured": f"{len(result.counts):,}{listed}",
         "accepted risk (delta)": percent(result.delta),
         "accepted loss (epsilon)": f"{result.epsilon:g}" if result.epsilon > 0.0 else "",
@@ -376,9 +392,9 @@ def _cost_of_rest(result: "Result") -> dict[str, str]:
 
 def _leaderboard(result: "Result", n_arms: int) -> Leaderboard:
     """Return the first arms by estimate."""
-    rows, bars, places = result.compared, result_page.bars_of(result), result_page.places_in(result.compared)
+    rows, bars, places = result.compared, result_figures.bars_of(result), result_figures.places_in(result.compared)
     first = np.argsort(-rows.estimate, kind="stable")[:n_arms].tolist()
-    chart = charts.interval_bars([bars[row] for row in first], places)
+    chart = charts.interval_bars([bars[row] for row in first], places, *result_figures.target_of(result))
     questioned = {} if result.outlook is None else dict.fromkeys(map(_row, result.outlook.in_question), "in question")
     is_excluding = result.survivors is not None and result.guarantee not in ("doubtful", "withdrawn", "none")
     labels, listed = charts.distinct_labels([bars[row].name for row in first], LONGEST), []

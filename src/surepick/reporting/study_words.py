@@ -3,15 +3,17 @@
 `surepick.learning.explain` has the sentences about results. No mathematics is loaded, so `--help` stays quick.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from surepick._texts import counted
 from surepick.errors import InvalidInput
-from surepick.learning.groups import GroupLabel, group_label, label_text
+from surepick.learning.groups import GroupEffect, GroupLabel, group_label, label_text
 
 if TYPE_CHECKING:
+    from surepick.learning.snapshot import Snapshot
     from surepick.study.state import Measurement, State
 
 WORDS = {
@@ -28,10 +30,55 @@ MISTYPED = "mistyped, by the notes"
 NOT_USABLE = "No answer of this study must be used. Its data are not lost: they guide a new study."
 IF_SLIP = "If your notes have another value for the measurement above, correct it: nothing else is needed."
 """About a study whose answer is withdrawn; the second where one value may be to blame."""
+WITH_OFFSETS = (
+    "Go on with an offset for every group; the results so far guide the plan (surepick reopen --groups offset)."
+)
 N_MEANS = 3
 """Arms that are named with their own means."""
+MOST_GROUPS = 4
+"""Groups of one factor that are named; of more, the two ends."""
 N_WAITED = 3
 """Asks that are named where the proof waits."""
+
+
+def course_words(state: "State", now: "Snapshot") -> dict[str, str]:
+    """Return how far a study has come by its own limits, and what it allows for: short entries, each under a word."""
+    learner, said = state.learner, dict[str, str]()
+    spec, books = learner.spec, learner.state
+    is_all = ", all of it will be measured" if learner.task.spends_all else ""
+    if spec.rounds is not None:
+        said["batches"] = f"{min(books.ledger.n_opened, spec.rounds)} of {spec.rounds} planned, each of {spec.batch:,}"
+        said["batches"] += is_all
+    elif spec.batch is not None:
+        said["batches"] = f"{books.ledger.n_opened:,} planned, each of {spec.batch:,}"
+    elif learner.budget is not None:
+        said["budget"] = f"{learner.budget - books.budget_left:,.6g} of {learner.budget:,.6g} asked for{is_all}"
+    if learner.task.pool is not None:
+        said["items"] = f"{books.ledger.n_opened:,} of {learner.task.pool:,} asked"
+    elif apart := apart_words(now.groups):
+        said["groups"] = f"{'offsets are allowed for' if now.has_offsets else 'watched'}; {apart} (estimates)"
+    elif now.has_offsets:
+        said["groups"] = "days, benches or plates may read high or low; give each ask or value its label"
+    if learner.noise_model.needs_order:
+        said["order"] = "measure in the order of the asks: the proof rests on it"
+    return said
+
+
+def apart_words(groups: "Sequence[GroupEffect]") -> str:
+    """Say how far groups read apart: every group of a factor, or its ends where there are many; "" if unknown."""
+    factors: dict[str, list[GroupEffect]] = {}
+    for one in groups:
+        if math.isfinite(one.offset):
+            factors.setdefault(one.label[0][0], []).append(one)
+    said = []
+    for some in factors.values():
+        ranked = sorted(some, key=lambda one: -one.offset)
+        told = [f"{label_text(one.label)} {one.offset:+.2g}" for one in ranked]
+        if len(told) > MOST_GROUPS:
+            said.append(f"{told[0]} to {told[-1]}, {len(told)} in all")
+        elif len(told) > 1:
+            said.append(", ".join(told))
+    return "; ".join(said)
 
 
 def recipe_cells(recipe: Mapping[str, Any]) -> dict[str, str]:

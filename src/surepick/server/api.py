@@ -19,7 +19,8 @@ from surepick._files import file_name
 from surepick._texts import to_json
 from surepick.arms.registry import arms_of
 from surepick.errors import CorruptLog, InvalidInput, NoSuchStudy
-from surepick.reporting.result_page import LONGEST_UNIT, write_study_page
+from surepick.reporting.result_page import LONGEST_UNIT
+from surepick.reporting.study_page import write_study_page
 from surepick.reporting.study_words import steps_to_check
 from surepick.server import schemas
 from surepick.server.studies import OpenStudies, TooBusy

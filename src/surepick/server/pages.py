@@ -262,6 +262,9 @@ def _audit(study: Study, visit: Visit) -> int:
 
 
 def _reopen(study: Study, visit: Visit) -> int:
+    if visit.typed.get("groups") == "offset":
+        study.reopen(groups="offset", **visit.change)  # type: ignore[arg-type]
+        return study.state.era
     name = "budget" if study.learner.spec.rounds is None else "rounds"
     more = typed_number(visit.typed.get("budget", ""), "a budget" if name == "budget" else "a number of batches")
     study.reopen(**{name: int(more) if name == "rounds" and more.is_integer() else more}, **visit.change)  # type: ignore[arg-type]

@@ -126,6 +126,13 @@ def audit(
     return Code.OK
 
 
+class OfGroups(StrEnum):
+    """What follows from the labels of measurements."""
+
+    WATCH = "watch"
+    OFFSET = "offset"
+
+
 @command
 def reopen(  # noqa: PLR0913 - every argument is an option of its own
     *,
@@ -135,6 +142,7 @@ def reopen(  # noqa: PLR0913 - every argument is an option of its own
     budget: Annotated[float | None, says("What may be spent from here on (default: the rest of the budget).")] = None,
     rounds: Annotated[int | None, says("How many more batches there may be (default: those that are left).")] = None,
     m: Annotated[int | None, says("How many of the best arms to find.")] = None,
+    groups: Annotated[OfGroups | None, says("Allow for offsets of groups from here on (offset), or watch.")] = None,
     join: Annotated[Path | None, says("Arms to add: a file with a column for each feature and one of names.")] = None,
     retire: Annotated[list[str] | None, says("Arms to remove, by name: A,B.")] = None,
     name_column: Annotated[str | None, says("Column with the names of the added arms.")] = None,
@@ -144,8 +152,9 @@ def reopen(  # noqa: PLR0913 - every argument is an option of its own
     """Reopen a study after a verdict, or change arms or options. Evidence is kept as far as the proof allows."""
     if reason is None and not dry_run:
         raise InvalidInput("--reason must say why in a few words; or look first what is kept, with --dry-run.")
-    given = {"delta": delta, "epsilon": epsilon, "budget": budget, "rounds": rounds, "m": m}
-    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    given: dict[str, Any] = {"delta": delta, "epsilon": epsilon, "budget": budget, "rounds": rounds, "m": m}
+    given["groups"] = None if groups is None else groups.value
+    changes = {name: value for name, value in given.items() if value is not None}
     with where.loaded() as study:
         if join is not None:
             changes["join"] = study.state.roster.read_joining(join, name_column=name_column)

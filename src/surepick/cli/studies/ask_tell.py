@@ -229,6 +229,7 @@ def _say_sheet(study: "Study", asks: "Sequence[StudyAsk]", sheet: Path, where: S
     write_sheet(asks, sheet)
     n = len(asks)
     printing.say(f"{n} ask{'' if n == 1 else 's'} in {sheet}: fill in the column value, and leave the column ask.")
+    printing.say_order(study)
     printing.say(f"Next: {where.next(shlex.join(['tell', '--file', str(sheet)]), study)}")
 
 
@@ -447,8 +448,13 @@ def how_on(study: "Study", where: StudyOptions) -> Iterator[str]:
 def _after_withdrawal(study: "Study", where: StudyOptions) -> Iterator[str]:
     """Yield what to do, with the commands; and what the data say without the model."""
     from surepick.learning.explain import looks_pass_fail  # noqa: PLC0415 (`--help` stays quick)
+    from surepick.learning.model import IF_GROUP  # noqa: PLC0415
 
     learner, result = study.learner, study.result()
+    if result.misfit.endswith(IF_GROUP):
+        yield "Go on in this study with an offset for every group; the results so far guide the plan:"
+        yield f"  {where.next('reopen --groups offset --reason WHY', study)}"
+        return
     if result.repeated or learner.model != "linear" or not study.state.roster.is_enumerable:
         yield "Next: do what the sentence above says; no answer of this study must be used."
         return

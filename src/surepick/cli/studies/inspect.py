@@ -138,7 +138,7 @@ def report(
 
     check_targets({"FILE": path}, {"--storage": where.file}, suffix=".html")
     check_ready()
-    from surepick.reporting.result_page import write_study_page  # noqa: PLC0415 (loads the mathematics)
+    from surepick.reporting.study_page import write_study_page  # noqa: PLC0415 (loads the mathematics)
 
     with where.loaded() as study:
         again = "\n".join(

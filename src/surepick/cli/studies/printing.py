@@ -12,7 +12,7 @@ from surepick._texts import counted, joined, percent, shown
 from surepick.cli import output
 from surepick.cli.output import EPSILON_IS, Code, facts_table, new_table, results
 from surepick.learning.groups import label_text
-from surepick.reporting.study_words import WORDS, recipe_words, remark_of, waiting_words, when
+from surepick.reporting.study_words import WORDS, course_words, recipe_words, remark_of, waiting_words, when
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -39,25 +39,32 @@ def show(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def aim_words(study: "Study") -> str:
-    """Describe the goal of a study and its assumption about the noise."""
-    learner = study.learner
-    sought = "the best arm" if learner.m == 1 else f"the {learner.m} best arms"
+    """Describe the goal of a study, and what it assumes and allows for."""
+    learner, now = study.learner, study.snapshot
+    spec, sought = learner.spec, "the best arm" if learner.m == 1 else f"the {learner.m} best arms"
+    risk = f"at a risk of {percent(learner.delta)}"
     if learner.task.target is not None:
         from surepick.learning.calls import target_words  # noqa: PLC0415 (`--help` stays quick)
 
-        now = study.snapshot
-        return (
-            f"which arms {target_words(now.learner, now.label)}, at a risk of {percent(learner.delta)}; "
-            f"{learner.noise_model.summary()}"
-        )
-    near = f", or one at most {learner.epsilon:g} below it" if learner.epsilon else ""
-    budget = "" if learner.budget is None else f"; a budget of {learner.budget:g}"
-    if learner.spec.rounds is not None:
-        budget = f"; at most {counted(learner.spec.rounds, 'batch', 'batches')} of {learner.spec.batch}"
-    elif learner.spec.batch is not None:
-        budget = f"; in batches of {learner.spec.batch}"
-    budget += ", all of them measured" if learner.task.spends_all else ""
-    return f"{sought}{near}, at a risk of {percent(learner.delta)}; {learner.noise_model.summary()}{budget}"
+        sought = f"which arms {target_words(now.learner, now.label)}"
+        if learner.task.target.calls == "fdr":
+            risk = f"with at most {percent(learner.delta)} of the calls wrong on average"
+    if learner.task.pool is not None:
+        sought += f" on {learner.task.pool:,} items"
+    near = "" if not learner.epsilon else f", or one at most {learner.epsilon:g} below it"
+    if near and learner.task.target is not None:
+        near = f", give or take {learner.epsilon:g}"
+    parts = [f"{sought}{near}, {risk}", learner.noise_model.summary()]
+    if spec.groups == "offset":
+        parts.append("days, benches and plates may read high or low")
+    is_all = ", all of them measured" if learner.task.spends_all else ""
+    if spec.rounds is not None:
+        parts.append(f"at most {counted(spec.rounds, 'batch', 'batches')} of {spec.batch}{is_all}")
+    elif spec.batch is not None:
+        parts.append(f"in batches of {spec.batch}")
+    elif learner.budget is not None:
+        parts.append(f"a budget of {learner.budget:g}{is_all}")
+    return "; ".join(parts)
 
 
 def registration_words(study: "Study") -> str:
@@ -86,8 +93,15 @@ def show_asks(study: "Study", asks: "Sequence[StudyAsk]", *, of_others: bool = F
         row += [state.attempts[one.id].by] if of_others else []
         rows.append([*row, *([one.reason] if len(reasons) > 1 else [])])
     show(titles, rows)
+    say_order(study)
     if len(reasons) == 1:
         say(f"Why: {reasons.pop()}.")
+
+
+def say_order(study: "Study") -> None:
+    """Say that the order of the asks must be kept, where the proof rests on it."""
+    if study.learner.noise_model.needs_order:
+        say("Measure in this order: the proof rests on it.")
 
 
 # ---- measurements
@@ -141,11 +155,13 @@ def _status_lines(now: "StudySnapshot", state: "State") -> dict[str, str]:
     elif now.is_spent and not status.stopped:
         asks += "; the budget allows no more"
     waiting = waiting_words(state)
+    course = {} if status.state == "withdrawn" else course_words(state, now.learner)
     return {
         "study": f"{status.name}, {WORDS[status.state]}",
         **known,
         **({} if status.n_arms is None else {"arms": f"{status.n_arms:,}"}),
         "pulls": f"{status.n_pulls:,}" + (f" ({', '.join(changed)})" if changed else ""),
+        **course,
         "asks": asks,
         **({"waiting": waiting} if waiting else {}),
         **({"decided": f"{when(status.stopped_at)}{_of_all(now)}"} if status.state == "stopped" else {}),
@@ -193,12 +209,19 @@ def plan_words(study: "Study") -> str:
         said.append("The budget is spent.")
     else:
         said.append(f"To be sure: {left_to_do(now.learner)}.")
+        said += [f"{word.capitalize()}: {text}." for word, text in _limits(study).items()]
     said.append(f"{counted(status.n_pending, 'ask')} open" if status.n_pending else "No ask open")
     if now.is_spent:
         return f"{' '.join(said)}; the budget allows no more."
     if status.n_planned:
         return f"{' '.join(said)}, {status.n_planned} more planned: a batch of up to {status.n_planned} loses nothing."
     return f"{' '.join(said)}; the next ask makes a new plan."
+
+
+def _limits(study: "Study") -> dict[str, str]:
+    """Return how much of the budget, of the batches or of the items is left, in the words of the status."""
+    known = course_words(study.state, study.snapshot.learner)
+    return {word: known[word] for word in ("budget", "batches", "items") if word in known}
 
 
 def code_of(study: "Study") -> Code:
