@@ -7,7 +7,7 @@
     answer          the last one left
 
 Dropped arms are not pulled again, as in OD-LinBAI, and with the same consequence. Proved: docs/guarantee.md, Theorem
-46, P(wrong) <= eta R exp(-N gap^2/(8 noise_std^2 d)) for phases of N pulls and the smallest gap, up to rounding. The
+43, P(wrong) <= eta R exp(-N gap^2/(8 noise_std^2 d)) for phases of N pulls and the smallest gap, up to rounding. The
 public code keeps the best 1/eta rounded down, and makes ceil(N w_i) pulls of each arm, which spends more than T.
 
 Practical: all results count for the estimate, and betting says what is proved.

@@ -7,7 +7,7 @@
 
 A losing arm is pulled as long as it tells candidates apart. Without features (a basis) this is sequential halving.
 
-Proved: docs/guarantee.md, Theorem 46, with |z* - z|^2 <= rho/N in a phase of N pulls, rho the value of its design.
+Proved: docs/guarantee.md, Theorem 43, with |z* - z|^2 <= rho/N in a phase of N pulls, rho the value of its design.
 `cumulative` takes the estimate from all results so far. It errs less often in every measurement of
 `benchmarks.fixed_budget`; the arms of a phase then depend on results that the estimate counts, and nothing is proved.
 

@@ -10,7 +10,7 @@ An arm that has been dropped is not pulled again, however much it would tell abo
 informative one, as on Soare's problem, the last phase compares two nearly equal arms by their own pulls alone.
 
 One feature (d = 1) has R = 0 in the paper, and one phase here. A budget for which m is not above 0 is refused; public
-code answers at random then. Arms whose estimates tie keep their order. Proved: docs/guarantee.md, Theorem 46; the
+code answers at random then. Arms whose estimates tie keep their order. Proved: docs/guarantee.md, Theorem 43; the
 paper's bound with H_{2,lin} has the same form.
 
 Practical: all results count for the estimate, betting says what is proved, and pulls that rounding leaves are made.

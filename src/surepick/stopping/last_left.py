@@ -2,7 +2,7 @@
 
 Notation: S_r the candidates left in phase r, k_r how many of them go on, theta least squares. The end of phase r orders
 S_r by theta'z, keeps the first k_r, and after the last phase the first is the answer. Nothing is tested, so nothing is
-proved of the answer; docs/guarantee.md bounds the probability that the best candidate is dropped (Theorem 46).
+proved of the answer; docs/guarantee.md bounds the probability that the best candidate is dropped (Theorem 43).
 """
 
 from collections.abc import Callable
