@@ -180,7 +180,7 @@ def test_the_order_and_the_units_of_arms_change_nothing(name: str, variant: str)
 def test_simulations_spend_at_most_the_budget_and_count_every_answer(name: str, variant: str) -> None:
     """An answer counts whether it is proved or not; practical variants make all pulls."""
     arms = problems.sphere(3, 12, seed=3)
-    problem = Problem(X=arms.X, theta=4.0 * arms.theta, name="clear")
+    problem = Problem(X=arms.X, theta=4.0 * arms.X[0], name="clear")
     options: dict[str, Any] = {"budget": 61, "goal": "fixed-budget", "variant": variant, "n_jobs": 1}
     runs = sp.simulate(problem, name, n_runs=12, seed=0, **options)
     assert runs.n_pulls.max() <= 61

@@ -35,10 +35,9 @@ class GSE(PhasedBudget):
 
     Examples:
         >>> import surepick as sp
-        >>> problem = sp.problems.sphere(3, 12, seed=3)
-        >>> runs = sp.simulate(problem, "gse", budget=60, goal="fixed-budget", n_runs=40, seed=0)
-        >>> runs.error_rate
-        0.0
+        >>> problem, options = sp.problems.soare(3, angle=0.5), {"budget": 60, "goal": "fixed-budget"}
+        >>> sp.simulate(problem, "gse", n_runs=50, seed=0, **options).error_rate
+        0.08
 
     References:
         Azizi, Kveton and Ghavamzadeh (2022), "Fixed-budget best-arm identification in structured bandits".

@@ -35,9 +35,8 @@ class LinHalving(PhasedBudget):
 
     Examples:
         >>> import surepick as sp
-        >>> problem = sp.problems.sphere(3, 12, seed=3)
-        >>> runs = sp.simulate(problem, "lin-halving", budget=60, goal="fixed-budget", n_runs=40, seed=0)
-        >>> runs.error_rate
+        >>> problem, options = sp.problems.soare(3, angle=0.5), {"budget": 60, "goal": "fixed-budget"}
+        >>> sp.simulate(problem, "lin-halving", n_runs=50, seed=0, **options).error_rate
         0.0
 
     References:

@@ -37,10 +37,9 @@ class ODLinBAI(PhasedBudget):
 
     Examples:
         >>> import surepick as sp
-        >>> problem = sp.problems.sphere(3, 12, seed=3)
-        >>> runs = sp.simulate(problem, "od-linbai", budget=60, goal="fixed-budget", n_runs=40, seed=0)
-        >>> runs.error_rate
-        0.0
+        >>> problem, options = sp.problems.soare(3, angle=0.5), {"budget": 60, "goal": "fixed-budget"}
+        >>> sp.simulate(problem, "od-linbai", n_runs=50, seed=0, **options).error_rate
+        0.06
 
     References:
         Yang and Tan (2022), "Minimax optimal fixed-budget best arm identification in linear bandits".

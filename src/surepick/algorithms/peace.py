@@ -38,9 +38,8 @@ class Peace(PhasedBudget):
 
     Examples:
         >>> import surepick as sp
-        >>> problem = sp.problems.sphere(3, 12, seed=3)
-        >>> runs = sp.simulate(problem, "peace", budget=60, goal="fixed-budget", n_runs=40, seed=0)
-        >>> runs.error_rate
+        >>> problem, options = sp.problems.soare(3, angle=0.5), {"budget": 60, "goal": "fixed-budget"}
+        >>> sp.simulate(problem, "peace", n_runs=50, seed=0, **options).error_rate
         0.0
 
     References:
