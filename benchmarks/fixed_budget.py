@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 import surepick as sp
+from surepick.algorithms.bayes_gap import GapIndex
 from surepick.algorithms.budget import PhasedBudget
 from surepick.sampling.budget import Phasing
 from surepick.simulation import problems
@@ -43,13 +44,14 @@ METHODS: Mapping[str, Mapping[str, Any]] = {
         "goal": "fixed-budget",
     },
 }
-PHASED: Mapping[str, PhasedBudget] = {
+PHASED: Mapping[str, PhasedBudget | sp.algorithms.BayesGap] = {
     "OD-LinBAI": sp.algorithms.ODLinBAI(variant="paper"),
     "GSE": sp.algorithms.GSE(variant="paper"),
     "halving": sp.algorithms.LinHalving(variant="paper"),
     "halving cumulative": sp.algorithms.LinHalving(variant="paper", cumulative=True),
     "Peace": sp.algorithms.Peace(variant="paper"),
     "Peace cumulative": sp.algorithms.Peace(variant="paper", cumulative=True),
+    "BayesGap": sp.algorithms.BayesGap(variant="paper"),
 }
 BUDGETS = (1010, 2010, 3010)
 SEED = 7400
@@ -105,12 +107,33 @@ def phased_answer(
     return int(ordered[0]), n
 
 
-def measured_phases(problem: Problem, budget: int, method: PhasedBudget, n_runs: int) -> dict[str, float]:
-    """Return the share of wrong answers of a phased method as published, and the mean pulls."""
+def gap_answer(index: GapIndex, rows: Array, means: Array, normal: np.random.Generator) -> tuple[int, int]:
+    """Return the answer of BayesGap as published, and the pulls that it made."""
+    A, b, best = np.zeros((rows.shape[1],) * 2), np.zeros(rows.shape[1]), (math.inf, 0)
+    for _ in range(index.budget):
+        now = index.at(A, b)
+        best = min(best, (now.least, now.leader))
+        x = rows[now.arm]
+        A += np.outer(x, x)
+        b += (means[now.arm] + normal.standard_normal()) * x
+    return best[1], index.budget
+
+
+def measured_phases(
+    problem: Problem, budget: int, method: PhasedBudget | sp.algorithms.BayesGap, n_runs: int
+) -> dict[str, float]:
+    """Return the share of wrong answers of a method as published, and the mean pulls."""
     task = sp.create_learner(method, problem.X, noise_std=1.0, budget=budget, goal="fixed-budget").task
-    phasing, rows = method.phasing(task), task.rows.gather(np.arange(problem.n_arms))
-    means, noise = problem.X @ problem.theta, np.random.default_rng([SEED, budget]).standard_normal
-    answer = partial(phased_answer, phasing, rows, means, noise, cumulative=method.is_cumulative)
+    rows, means = task.rows.gather(np.arange(problem.n_arms)), problem.X @ problem.theta
+    rng = np.random.default_rng([SEED, budget])
+    answer: Callable[[], tuple[int, int]]
+    if isinstance(method, sp.algorithms.BayesGap):
+        answer = partial(gap_answer, GapIndex(task, method.prior_std), rows, means, rng)
+    else:
+        is_cumulative = method.is_cumulative
+        answer = partial(
+            phased_answer, method.phasing(task), rows, means, rng.standard_normal, cumulative=is_cumulative
+        )
     found = [answer() for _ in range(n_runs)]
     error = sum(best != problem.best for best, _ in found) / n_runs
     pulls = sum(n for _, n in found) / n_runs

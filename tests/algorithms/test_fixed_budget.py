@@ -21,7 +21,7 @@ from surepick.types import Array
 
 NAMES = sp.algorithms.names(fixed_budget=True)
 PHASED = ("gse", "lin-halving", "od-linbai", "peace")
-PULLS_CANDIDATES = ("gse", "od-linbai")
+PULLS_CANDIDATES = ("bayes-gap", "gse", "od-linbai")
 FALSE_ALARM = 1e-6
 VARIANTS = ("practical", "paper")
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
 
     from surepick.algorithms.alba import Alba as Alba
+    from surepick.algorithms.bayes_gap import BayesGap as BayesGap
     from surepick.algorithms.explore_verify import ExploreVerify as ExploreVerify
     from surepick.algorithms.frank_wolfe import FrankWolfe as FrankWolfe
     from surepick.algorithms.gse import GSE as GSE
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
 _BUILT_IN = {
     "alba": "alba:Alba",
+    "bayes-gap": "bayes_gap:BayesGap",
     "explore-verify": "explore_verify:ExploreVerify",
     "frank-wolfe": "frank_wolfe:FrankWolfe",
     "g-static": "static:GStatic",
@@ -67,7 +69,7 @@ _BUILT_IN = {
 }
 """Name to "file:class"; a file is imported when its algorithm is used, which keeps `import surepick` light."""
 _VECTORS_ONLY = ("rounds",)
-_FIXED_BUDGET = ("gse", "lin-halving", "od-linbai", "peace")
+_FIXED_BUDGET = ("bayes-gap", "gse", "lin-halving", "od-linbai", "peace")
 
 
 def names(*, vectors: bool = False, fixed_budget: bool = False) -> list[str]:
