@@ -1,12 +1,12 @@
 """A fixed budget: wrong picks after T pulls, by method.
 
-`python -m benchmarks.fixed_budget [runs] [phased runs]`. Writes benchmarks/results/fixed_budget.json: wrong picks after
-T = 0.5, 1 and 2 times the lower bound of risk 0.05 on four problems, and after T = 1010, 2010 and 3010 pulls on Soare's
-problem with 10 features, where others have published their results.
+`python -m benchmarks.fixed_budget [runs] [runs of published methods] [problems]`. Writes
+benchmarks/results/fixed_budget.json: wrong picks after T = 0.5, 1 and 2 times the lower bound of risk 0.05 on four
+problems, and after T = 1010, 2010 and 3010 pulls on Soare's problem with 10 features, where others have published their
+results.
 
-Phased methods as published look at sums of a phase alone. Their runs draw these sums instead of single rewards, which
-has the same law, and takes a thousandth of the time. The methods are those of the package: designs, phases, and how
-many candidates go on.
+Published methods look at the sums of a phase alone, and their runs draw these sums instead of single rewards: the same
+law in a fraction of the time. Designs, phases, indices and how many candidates go on are those of the package.
 """
 
 import json
@@ -22,6 +22,7 @@ import numpy as np
 import surepick as sp
 from surepick.algorithms.bayes_gap import GapIndex
 from surepick.algorithms.budget import PhasedBudget
+from surepick.algorithms.p1_rage import NestedDesigns, WeightedMean
 from surepick.sampling.budget import Phasing
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem
@@ -44,13 +45,15 @@ METHODS: Mapping[str, Mapping[str, Any]] = {
         "goal": "fixed-budget",
     },
 }
-PHASED: Mapping[str, PhasedBudget | sp.algorithms.BayesGap] = {
+Method = PhasedBudget | sp.algorithms.BayesGap | sp.algorithms.P1RAGE
+PUBLISHED: Mapping[str, Method] = {
     "OD-LinBAI": sp.algorithms.ODLinBAI(variant="paper"),
     "GSE": sp.algorithms.GSE(variant="paper"),
     "halving": sp.algorithms.LinHalving(variant="paper"),
     "halving cumulative": sp.algorithms.LinHalving(variant="paper", cumulative=True),
     "Peace": sp.algorithms.Peace(variant="paper"),
     "Peace cumulative": sp.algorithms.Peace(variant="paper", cumulative=True),
+    "P1-RAGE": sp.algorithms.P1RAGE(variant="paper"),
     "BayesGap": sp.algorithms.BayesGap(variant="paper"),
 }
 BUDGETS = (1010, 2010, 3010)
@@ -119,16 +122,25 @@ def gap_answer(index: GapIndex, rows: Array, means: Array, normal: np.random.Gen
     return best[1], index.budget
 
 
-def measured_phases(
-    problem: Problem, budget: int, method: PhasedBudget | sp.algorithms.BayesGap, n_runs: int
-) -> dict[str, float]:
-    """Return the share of wrong answers of a method as published, and the mean pulls."""
+def weighted_answer(designs: NestedDesigns, rows: Array, means: Array, rng: np.random.Generator) -> tuple[int, int]:
+    """Return the answer of P1-RAGE as published, and the pulls that it made."""
+    mean = WeightedMean(designs)
+    for length in designs.lengths:
+        arms, N = mean.design.arms, rng.multinomial(length, mean.design.weights)
+        mean.add(rows[arms].T @ (N * means[arms] + np.sqrt(N) * rng.standard_normal(len(N))), length)
+    return int(np.argmax(rows @ mean.theta)), mean.n
+
+
+def measured_as_published(problem: Problem, budget: int, method: Method, n_runs: int) -> dict[str, float]:
+    """Return the share of wrong answers of a method as published, its runs, and the mean pulls."""
     task = sp.create_learner(method, problem.X, noise_std=1.0, budget=budget, goal="fixed-budget").task
     rows, means = task.rows.gather(np.arange(problem.n_arms)), problem.X @ problem.theta
     rng = np.random.default_rng([SEED, budget])
     answer: Callable[[], tuple[int, int]]
     if isinstance(method, sp.algorithms.BayesGap):
         answer = partial(gap_answer, GapIndex(task, method.prior_std), rows, means, rng)
+    elif isinstance(method, sp.algorithms.P1RAGE):
+        answer = partial(weighted_answer, NestedDesigns(task), rows, means, rng)
     else:
         is_cumulative = method.is_cumulative
         answer = partial(
@@ -137,40 +149,38 @@ def measured_phases(
     found = [answer() for _ in range(n_runs)]
     error = sum(best != problem.best for best, _ in found) / n_runs
     pulls = sum(n for _, n in found) / n_runs
-    return {"wrong": error, "s.e.": math.sqrt(error * (1.0 - error) / n_runs), "pulls": pulls}
+    return {"wrong": error, "s.e.": math.sqrt(error * (1.0 - error) / n_runs), "runs": n_runs, "pulls": pulls}
 
 
 def _said(rows: list[dict[str, float]]) -> str:
-    return " / ".join(f"{100 * row['wrong']:.2f} ({100 * row['s.e.']:.2f})" for row in rows)
+    return " / ".join(f"{100 * row['wrong']:.1f} ({100 * row['s.e.']:.1f})" for row in rows)
 
 
-def main(n_runs: str = "200", n_phased: str = "4000") -> None:
-    """Measure, print and write all of it."""
+def main(n_runs: str = "200", n_phased: str = "1000", *names: str) -> None:
+    """Measure, print and write all of it, or the problems named; with 0 runs, published methods alone."""
     print(f"wrong picks in % (s.e.), at T = {TIMES} times the lower bound; noise 1, known; seed {SEED}")
-    print(f"{n_runs} runs; {n_phased} of phased methods")
-    found: dict[str, Any] = {"runs": int(n_runs), "phased runs": int(n_phased), "seed": SEED}
+    print(f"{n_runs} runs; {n_phased} of published methods, a tenth of that of BayesGap")
     cases = {name: (make(), [math.ceil(times * bound) for times in TIMES]) for name, (make, bound) in CASES.items()}
     cases["soare10"] = problems.soare(10, 0.1), list(BUDGETS)
-    before = json.loads(OUT.read_text()) if OUT.exists() else {}
+    found: dict[str, Any] = json.loads(OUT.read_text()) if OUT.exists() else {}
+    found |= {"seed": SEED, "published runs": int(n_phased)} | ({"runs": int(n_runs)} if int(n_runs) else {})
     for name, (problem, budgets) in cases.items():
-        labels = BUDGETS if name == "soare10" else TIMES
-        found[name] = {} if int(n_runs) else before.get(name, {})
-        if not int(n_runs):  # phased methods anew, beside the runs of before
-            found["runs"] = before.get("runs", 0)
+        if names and name not in names:
+            continue
+        labels = [str(one) for one in (BUDGETS if name == "soare10" else TIMES)]
+        kept = found.setdefault(name, {})
         for method, options in METHODS.items() if int(n_runs) and name in CASES else ():
             rows = [measured(problem, budget, options, int(n_runs)) for budget in budgets]
-            found[name][method] = dict(zip(map(str, labels), rows, strict=True))
+            kept[method] = dict(zip(labels, rows, strict=True))
             last = rows[-1]
-            print(
-                f"{name:8} {method:28} {_said(rows)}; at T = 2: {last['proved']:.0%} proved, {last['pulls']:.0f} pulls"
-            )
-            sys.stdout.flush()
-        for method, phases in PHASED.items():
-            rows = [measured_phases(problem, budget, phases, int(n_phased)) for budget in budgets]
-            found[name][method] = dict(zip(map(str, labels), rows, strict=True))
-            print(f"{name:8} {method:28} {_said(rows)}; at the last T: {rows[-1]['pulls']:.0f} pulls")
-            sys.stdout.flush()
-        OUT.write_text(json.dumps(found, indent=1) + "\n")
+            said = f"at T = 2: {last['proved']:.0%} proved, {last['pulls']:.0f} pulls"
+            print(f"{name:8} {method:28} {_said(rows)}; {said}", flush=True)
+        for method, published in PUBLISHED.items():
+            n = int(n_phased) // 10 if method == "BayesGap" else int(n_phased)
+            rows = [measured_as_published(problem, budget, published, n) for budget in budgets]
+            kept[method] = dict(zip(labels, rows, strict=True))
+            print(f"{name:8} {method:28} {_said(rows)}; {rows[-1]['pulls']:.0f} pulls at the last T", flush=True)
+            OUT.write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

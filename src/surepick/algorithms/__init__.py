@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from surepick.algorithms.lingame import LinGameC as LinGameC
     from surepick.algorithms.lingape import LinGapE as LinGapE
     from surepick.algorithms.od_linbai import ODLinBAI as ODLinBAI
+    from surepick.algorithms.p1_rage import P1RAGE as P1RAGE
     from surepick.algorithms.peace import Peace as Peace
     from surepick.algorithms.rage import Rage as Rage
     from surepick.algorithms.rounds import Rounds as Rounds
@@ -57,6 +58,7 @@ _BUILT_IN = {
     "lingame-c": "lingame:LinGameC",
     "lingape": "lingape:LinGapE",
     "od-linbai": "od_linbai:ODLinBAI",
+    "p1-rage": "p1_rage:P1RAGE",
     "peace": "peace:Peace",
     "rage": "rage:Rage",
     "rounds": "rounds:Rounds",
@@ -69,7 +71,7 @@ _BUILT_IN = {
 }
 """Name to "file:class"; a file is imported when its algorithm is used, which keeps `import surepick` light."""
 _VECTORS_ONLY = ("rounds",)
-_FIXED_BUDGET = ("bayes-gap", "gse", "lin-halving", "od-linbai", "peace")
+_FIXED_BUDGET = ("bayes-gap", "gse", "lin-halving", "od-linbai", "p1-rage", "peace")
 
 
 def names(*, vectors: bool = False, fixed_budget: bool = False) -> list[str]:

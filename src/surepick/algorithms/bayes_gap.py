@@ -91,8 +91,8 @@ class GapIndex:
         arms, noise = task.rows, task.noise_std
         if task.budget <= arms.n_arms:
             raise InvalidInput(
-                f"`budget` must be at least {arms.n_arms + 1} for bayes-gap, more than there are arms, got {task.budget}; "
-                'give more, or use "lazy-track-and-stop".'
+                f"`budget` must be at least {arms.n_arms + 1} for bayes-gap, more than there are arms, got "
+                f'{task.budget}; give more, or use "lazy-track-and-stop".'
             )
         self.budget, self._X = task.budget, arms.gather(np.arange(arms.n_arms))
         self._noise, self._epsilon = noise, task.epsilon

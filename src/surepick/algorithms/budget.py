@@ -54,9 +54,7 @@ class PhasedBudget(Options, ABC):
     def compose(self, task: Task) -> tuple[PhasedSampler, Rule]:
         """Return the sampler and the stopping rule."""
         phasing = self.phasing(task)
-        own = LastLeft(
-            keep=phasing.keep, n_phases=phasing.n_phases, cumulative=self.is_cumulative, name=self.method
-        )
+        own = LastLeft(keep=phasing.keep, n_phases=phasing.n_phases, cumulative=self.is_cumulative, name=self.method)
         rule = own if self.is_own_rule else self.rule("betting")
         return PhasedSampler(BudgetPhases(task, phasing, is_own=self.is_own_rule)), rule
 

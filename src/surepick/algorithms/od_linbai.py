@@ -61,7 +61,7 @@ def n_phases_of(dim: int) -> int:
 def pulls_of_phase(budget: int, n_arms: int, dim: int) -> float:
     """Return m, the pulls of a phase before rounding: all of them together, rounded up, stay within the budget."""
     n = n_phases_of(dim)
-    rounding = min(n_arms, dim * (dim + 1) // 2) + sum(math.ceil(dim / 2**r) for r in range(1, n))
+    rounding: int = min(n_arms, dim * (dim + 1) // 2) + sum(-(-dim // 2**r) for r in range(1, n))
     return (budget - rounding) / n
 
 
@@ -70,7 +70,7 @@ class ODPhases(Phasing):
     """The phases of OD-LinBAI."""
 
     def __init__(self, task: Task) -> None:
-        self._dim = task.rows.dim
+        self._dim: int = task.rows.dim
         super().__init__(task, n_phases_of(self._dim))
         self._m = pulls_of_phase(self.budget, task.rows.n_arms, self._dim)
         if not self._m > 0.0:
@@ -87,4 +87,4 @@ class ODPhases(Phasing):
 
     def keep(self, r: int, ordered: IntArray) -> int:
         """Return ceil(d/2^r)."""
-        return math.ceil(self._dim / 2**r)
+        return math.ceil(self._dim * 0.5**r)

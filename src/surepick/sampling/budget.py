@@ -41,8 +41,7 @@ class SetDesigns:
         self._kept = _KEPT.setdefault(task.rows.arms, {}) if is_plain else {}
 
     def of_values(self, left: IntArray) -> Proportions:
-        """Return the G-optimal design of these arms by themselves, in the space that they span; its value is its
-        dimension."""
+        """Return the G-optimal design of these arms by themselves; its value is the dimension that they span."""
         return self._known("values", left, self._of_values)
 
     def of_pairs(self, left: IntArray) -> Proportions:
@@ -78,6 +77,16 @@ class SetDesigns:
         return proportions_of(design) if is_whole else without_idle_arms(design, arms, rows, is_pairs=True)
 
 
+def check_phases(task: Task, n_phases: int) -> None:
+    """Refuse a budget that gives a phase fewer pulls than there are features."""
+    least = n_phases * task.rows.dim
+    if task.budget is not None and task.budget < least:
+        raise InvalidInput(
+            f"`budget` must be at least {least}: {n_phases} phases of as many pulls as there are features, got "
+            f'{task.budget}; give more, or use "lazy-track-and-stop".'
+        )
+
+
 class Phasing(ABC):
     """The part in which phased methods differ; it keeps no state of a run.
 
@@ -89,12 +98,7 @@ class Phasing(ABC):
     def __init__(self, task: Task, n_phases: int) -> None:
         assert task.budget is not None
         self.budget, self.n_phases, self.designs = task.budget, max(n_phases, 1), SetDesigns(task)
-        least = self.n_phases * task.rows.dim
-        if self.budget < least:
-            raise InvalidInput(
-                f"`budget` must be at least {least}: {self.n_phases} phases of as many pulls as there are features, "
-                f'got {self.budget}; give more, or use "lazy-track-and-stop".'
-            )
+        check_phases(task, self.n_phases)
 
     def share(self, r: int) -> int:
         """Return the pulls of phase r where all are equally long; the last has the remainder too."""

@@ -44,12 +44,13 @@ A *cell* is one point of the grid: a problem with its arguments, a risk and an a
 cell's key and i alone. The key covers everything that determines a run and no text: a new label keeps the runs, a new
 option asks for new ones.
 
-published.csv has the tables of Jedra and Proutiere (2020), and wrong answers by budget from the results that the
-authors of P1-RAGE published with their code (21,000 runs; its processes share one stream of random numbers, so
-standard errors are given as 2.5 times those of independent runs). Of the paper of 2020: Tables 1 and 2 differ in the constants of the stopping rule
+published.csv has the tables of Jedra and Proutiere (2020); Tables 1 and 2 differ in the constants of the stopping rule
 only. Three facts are inferred, because the paper does not state them. Its columns "Std" are standard errors: runs
 repeated with its constants have standard errors of that size. It made 20 runs: its means are multiples of 1/20. Its
 arms are those of `problems.many_arms(variant="as-run")`, the one variant that reproduces its figures.
+
+It also has wrong answers by budget, from results that were published with the code of P1-RAGE (21,000 runs). Processes
+there share one stream of random numbers, so standard errors are given as 2.5 times those of independent runs.
 """
 
 import csv

@@ -31,7 +31,7 @@ LEAST_BUDGET = 200
 """Fewest pulls of a fixed budget that the checks can do with."""
 
 
-def check_algorithm(  # noqa: PLR0913 - every argument is an option of its own
+def check_algorithm(
     algorithm: Any,
     arms: Any = None,
     *,
@@ -102,7 +102,7 @@ def check_rule(rule: Rule, arms: Any = None, **options: Any) -> None:
 class Trial:
     """An algorithm on an instance with a known answer; each learner has arms of its own from `make`."""
 
-    def __init__(  # noqa: PLR0913 - every argument is a part of the instance
+    def __init__(
         self,
         algorithm: Any,
         make: Callable[[], Any],
