@@ -81,8 +81,12 @@ def measured(problem: Problem, budget: int, options: Mapping[str, Any], n_runs: 
     }
 
 
+def _normals(rng: np.random.Generator, arms: IntArray) -> Array:
+    return rng.standard_normal(len(arms))
+
+
 def phased_answer(
-    phasing: Phasing, rows: Array, means: Array, noise: Callable[[int], Array], *, cumulative: bool = False
+    phasing: Phasing, rows: Array, means: Array, noise: Callable[[IntArray], Array], *, cumulative: bool = False
 ) -> tuple[int, int]:
     """Return the answer of a phased method, and the pulls that it made.
 
@@ -90,7 +94,7 @@ def phased_answer(
         phasing: its phases.
         rows: the arms (K, d).
         means: their mean rewards (K,).
-        noise: returns one standard normal number for each arm that a phase pulls.
+        noise: returns one standard normal number for each of the arms that a phase pulls.
         cumulative: whether the estimate is from all phases, or from each alone.
     """
     dim = rows.shape[1]
@@ -99,7 +103,7 @@ def phased_answer(
     for r in range(1, phasing.n_phases + 1):
         pulls = phasing.pulls(r, left)
         X, N = rows[pulls.arms], pulls.counts
-        own_A, own_b = (X.T * N) @ X, X.T @ (N * means[pulls.arms] + np.sqrt(N) * noise(len(N)))
+        own_A, own_b = (X.T * N) @ X, X.T @ (N * means[pulls.arms] + np.sqrt(N) * noise(pulls.arms))
         A, b = (A + own_A, b + own_b) if cumulative else (own_A, own_b)
         n += pulls.n
         value = rows[left] @ (np.linalg.pinv(A, rcond=1e-10, hermitian=True) @ b)
@@ -142,10 +146,8 @@ def measured_as_published(problem: Problem, budget: int, method: Method, n_runs:
     elif isinstance(method, sp.algorithms.P1RAGE):
         answer = partial(weighted_answer, NestedDesigns(task), rows, means, rng)
     else:
-        is_cumulative = method.is_cumulative
-        answer = partial(
-            phased_answer, method.phasing(task), rows, means, rng.standard_normal, cumulative=is_cumulative
-        )
+        draw = partial(_normals, rng)
+        answer = partial(phased_answer, method.phasing(task), rows, means, draw, cumulative=method.is_cumulative)
     found = [answer() for _ in range(n_runs)]
     error = sum(best != problem.best for best, _ in found) / n_runs
     pulls = sum(n for _, n in found) / n_runs
@@ -154,6 +156,21 @@ def measured_as_published(problem: Problem, budget: int, method: Method, n_runs:
 
 def _said(rows: list[dict[str, float]]) -> str:
     return " / ".join(f"{100 * row['wrong']:.1f} ({100 * row['s.e.']:.1f})" for row in rows)
+
+
+def table(found: Mapping[str, Any]) -> str:
+    """Return all that was measured as a Markdown table: wrong picks in %, and runs."""
+    names = [*CASES, "soare10"]
+    methods = dict.fromkeys(method for name in names for method in found.get(name, {}))
+    lines = [f"| method | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
+    for method in methods:
+        cells = []
+        for name in names:
+            rows = [*found.get(name, {}).get(method, {}).values()]
+            n = f" ({rows[0].get('runs', found['runs'])})" if rows else "-"
+            cells.append(" / ".join(f"{100 * row['wrong']:.1f}" for row in rows) + n)
+        lines.append(f"| {method} | {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def main(n_runs: str = "200", n_phased: str = "1000", *names: str) -> None:
@@ -181,6 +198,7 @@ def main(n_runs: str = "200", n_phased: str = "1000", *names: str) -> None:
             kept[method] = dict(zip(labels, rows, strict=True))
             print(f"{name:8} {method:28} {_said(rows)}; {rows[-1]['pulls']:.0f} pulls at the last T", flush=True)
             OUT.write_text(json.dumps(found, indent=1) + "\n")
+    print(table(found))
 
 
 if __name__ == "__main__":
