@@ -35,7 +35,7 @@ def test_sums_of_phases_give_the_answers_of_a_learner(name: str) -> None:
     """With the same sums, pull by pull and at once: the same answers after as many pulls."""
     problem, method = problems.sphere(3, 10, seed=8), PUBLISHED[name]
     assert isinstance(method, PhasedBudget)
-    means = 0.2 * problem.X @ problem.theta  # so that answers differ
+    means = 0.05 * problem.X @ problem.theta  # so that answers differ
     create = partial(sp.create_learner, method, problem.X, noise_std=1.0, budget=150, goal="fixed-budget")
     answers = set()
     for seed in range(5):
