@@ -15,6 +15,7 @@ from surepick.reporting.experiment_page import (
     charts,
     compare,
     draw_means,
+    estimated_share,
     part_of,
     read_section,
     summarize,
@@ -266,6 +267,17 @@ def test_verdicts_when_little_is_known() -> None:
     assert compare(figure(se=None), cell, Estimated(410.0, 5.0), n_unfinished=0).z == pytest.approx(2.0)
     # Time and support of a run that was given up are what they are.
     assert compare(figure(quantity="support"), cell, Estimated(400.0, 1.0), n_unfinished=3).verdict == "agrees"
+
+
+def test_shares_of_wrong_answers_have_an_error_without_any_wrong_one() -> None:
+    """0 of 30 is not 0 for certain; and other methods may be better, repeated ones only differ."""
+    none, some = estimated_share([False] * 30), estimated_share([True] * 6 + [False] * 24)
+    assert (none.mean, some.mean) == (0.0, 0.2)
+    assert none.se == pytest.approx(math.sqrt(1 / 32 * 31 / 32 / 30))
+    assert some.se == pytest.approx(math.sqrt(7 / 32 * 25 / 32 / 30))
+    for label, mean, verdict in (("Lazy TS", 0.01, "agrees"), ("Lazy TS", 0.2, "differs"), ("default", 0.2, "better")):
+        theirs = figure(mean=mean, se=0.001, quantity="error")
+        assert compare(theirs, CELLS[label], none, n_unfinished=0).verdict == verdict
 
 
 def test_z_without_any_spread() -> None:

@@ -8,8 +8,9 @@ from surepick.arms.finite import FiniteArms
 from surepick.errors import InvalidInput
 from surepick.simulation import experiment as module
 from surepick.simulation import problems
-from surepick.simulation.experiment import Experiment, named_experiment, named_experiments, read_experiment
+from surepick.simulation.experiment import Experiment, job_of, named_experiment, named_experiments, read_experiment
 from surepick.simulation.problems import Problem
+from surepick.simulation.run import run_once
 from tests.simulation.tiny import tiny
 
 PLUGIN = "class Own:\n    def compose(self, task):\n        raise NotImplementedError\n"
@@ -98,6 +99,19 @@ def test_arguments_that_every_problem_takes() -> None:
         ("unit_basis", "sphere_set"), ("means = [[3.0, 0.0, 0.0], [2.0, 1.0, 0.0]]", "dim = 3, epsilon = 0.2")
     ).cells()[0]
     assert own.epsilon == 0.0  # it brings its own
+
+
+def test_a_budget_is_an_argument_of_every_problem() -> None:
+    """It goes to the algorithm, and the runs of another budget are others."""
+    spends = ('"uniform"\n\n', '"uniform"\noptions = { goal = "fixed-budget" }\n\n')
+    first, other = (
+        tiny(("[2.0, 1.0, 0.0]] }", f"[2.0, 1.0, 0.0]], budget = {budget} }}"), spends).cells()[0] for budget in (9, 12)
+    )
+    assert first.key != other.key
+    assert dict(job_of(other).options) == {"goal": "fixed-budget", "budget": 12}
+    assert run_once(job_of(other)._replace(max_pulls=100), 0).n_pulls == 12
+    with pytest.raises(InvalidInput, match="`budget` must be"):
+        tiny(("[2.0, 1.0, 0.0]] }", "[2.0, 1.0, 0.0]], budget = 0 }"))
 
 
 def test_redrawn_problems_follow_the_seed() -> None:
@@ -226,10 +240,11 @@ def test_experiments_of_the_package_can_be_read() -> None:
     """Each has the name of its file, known algorithms, and fewer runs by default than in full."""
     names = named_experiments()
     assert "paper-table-1" in names
+    known = [*algorithms(), *algorithms(fixed_budget=True)]
     for name in names:
         found = named_experiment(name)
         assert found.name == name
         assert found.quick_runs <= found.n_runs
-        assert all(spec.plugin is not None or spec.name in algorithms() for spec in found.algorithms)
+        assert all(spec.plugin is not None or spec.name in known for spec in found.algorithms)
     with pytest.raises(InvalidInput, match=r"an experiment must be one of .*paper-table-1"):
         named_experiment("paper-table-9")

@@ -25,7 +25,10 @@ def test_names_exist(name: str) -> None:
     """Files name what exists."""
     experiment = named_experiment(name)
     assert experiment.name == name
-    assert {spec.name for spec in experiment.algorithms if spec.plugin is None} <= set(algorithms())
+    assert {spec.name for spec in experiment.algorithms if spec.plugin is None} <= {
+        *algorithms(),
+        *algorithms(fixed_budget=True),
+    }
     assert {problem.name for problem in experiment.problems} <= set(GENERATORS)
     assert experiment.quick_runs <= experiment.n_runs
 
@@ -69,7 +72,11 @@ def test_published_figures_are_as_printed() -> None:
     assert found["oracle"][1000] == (476.45, 40.74)
     assert found["support_no_averaging"][10_000] == (2.04, 0.01)
     used = {figure.figures for name in NAMES for figure in named_experiment(name).published}
-    assert used == {name for name in tables if "Jedra" in tables[name][0].source}
+    errors = {name for name in tables if tables[name][0].quantity == "error"}
+    assert used == {name for name in tables if "Jedra" in tables[name][0].source} | errors
+    by_budget = {figure.problem["budget"]: figure.mean for figure in tables["error_p1_rage"]}
+    assert by_budget == {1010: 0.0533, 2010: 0.0136, 3010: 0.0026, 4010: 0.0003, 5010: 0.0002}
+    assert len(errors) == 4
 
 
 def test_the_naive_versions_run_where_memory_allows() -> None:

@@ -23,12 +23,18 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
 
     from surepick.algorithms.alba import Alba as Alba
+    from surepick.algorithms.bayes_gap import BayesGap as BayesGap
     from surepick.algorithms.explore_verify import ExploreVerify as ExploreVerify
     from surepick.algorithms.frank_wolfe import FrankWolfe as FrankWolfe
+    from surepick.algorithms.gse import GSE as GSE
     from surepick.algorithms.lazy_track_and_stop import LazyTrackAndStop as LazyTrackAndStop
+    from surepick.algorithms.lin_halving import LinHalving as LinHalving
     from surepick.algorithms.lingame import LinGame as LinGame
     from surepick.algorithms.lingame import LinGameC as LinGameC
     from surepick.algorithms.lingape import LinGapE as LinGapE
+    from surepick.algorithms.od_linbai import ODLinBAI as ODLinBAI
+    from surepick.algorithms.p1_rage import P1RAGE as P1RAGE
+    from surepick.algorithms.peace import Peace as Peace
     from surepick.algorithms.rage import Rage as Rage
     from surepick.algorithms.rounds import Rounds as Rounds
     from surepick.algorithms.static import GStatic as GStatic
@@ -41,13 +47,19 @@ if TYPE_CHECKING:
 
 _BUILT_IN = {
     "alba": "alba:Alba",
+    "bayes-gap": "bayes_gap:BayesGap",
     "explore-verify": "explore_verify:ExploreVerify",
     "frank-wolfe": "frank_wolfe:FrankWolfe",
     "g-static": "static:GStatic",
+    "gse": "gse:GSE",
     "lazy-track-and-stop": "lazy_track_and_stop:LazyTrackAndStop",
+    "lin-halving": "lin_halving:LinHalving",
     "lingame": "lingame:LinGame",
     "lingame-c": "lingame:LinGameC",
     "lingape": "lingape:LinGapE",
+    "od-linbai": "od_linbai:ODLinBAI",
+    "p1-rage": "p1_rage:P1RAGE",
+    "peace": "peace:Peace",
     "rage": "rage:Rage",
     "rounds": "rounds:Rounds",
     "top-two": "top_two:TopTwo",
@@ -59,17 +71,22 @@ _BUILT_IN = {
 }
 """Name to "file:class"; a file is imported when its algorithm is used, which keeps `import surepick` light."""
 _VECTORS_ONLY = ("rounds",)
+_FIXED_BUDGET = ("bayes-gap", "gse", "lin-halving", "od-linbai", "p1-rage", "peace")
 
 
-def names(*, vectors: bool = False) -> list[str]:
+def names(*, vectors: bool = False, fixed_budget: bool = False) -> list[str]:
     """Return the names of the algorithms.
 
     Args:
         vectors: list the algorithms for sets of vectors instead of those for lists of arms, which include plug-ins.
+        fixed_budget: list the algorithms that need a `budget`, and plan for it, instead of those that stop by
+            themselves.
     """
     if vectors:
         return ["lazy-track-and-stop", *_VECTORS_ONLY]
-    return sorted({*_BUILT_IN, *_plug_ins().names} - {*_VECTORS_ONLY})
+    if fixed_budget:
+        return list(_FIXED_BUDGET)
+    return sorted({*_BUILT_IN, *_plug_ins().names} - {*_VECTORS_ONLY, *_FIXED_BUDGET})
 
 
 def __getattr__(name: str) -> Any:
@@ -144,7 +161,8 @@ def _factory(name: str) -> Any:
         return _load(_BUILT_IN[name])
     found = [entry for entry in _plug_ins() if entry.name == name]
     if not found:
-        raise InvalidInput(f"`algorithm` must be one of {', '.join(names())}, got {name!r}.")
+        known = ", ".join([*names(), *_FIXED_BUDGET])
+        raise InvalidInput(f"`algorithm` must be one of {known}, got {name!r}.")
     return found[0].load()
 
 

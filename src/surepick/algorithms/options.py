@@ -121,7 +121,7 @@ def _limits(algorithm: object, name: str, task: Task) -> Iterator[str]:
         "threshold": task.target is not None and task.target.control is None and not can("takes_target"),
         "control": task.target is not None and task.target.control is not None and not can("takes_target"),
         "batch": task.batch is not None and not can("takes_batch"),
-        "goal": task.spends_all and not can("takes_batch"),
+        "goal": task.spends_all and not (can("takes_batch") or can("plans_budget")),
         "pool": task.pool is not None and not can("takes_pool"),
     }
     for option in [option for option, is_too_much in asked.items() if is_too_much]:

@@ -70,6 +70,7 @@ class Uniform(Options):
     takes_vector_candidates: ClassVar[bool] = True
     supports_top_m: ClassVar[bool] = True
     takes_target: ClassVar[bool] = True
+    takes_batch: ClassVar[bool] = True
 
     def compose(self, task: Task) -> tuple[FixedSampler, Rule]:
         """Return the sampler and the stopping rule."""
@@ -126,6 +127,7 @@ class GStatic(_Static):
     takes_vector_candidates: ClassVar[bool] = True
     supports_top_m: ClassVar[bool] = True
     takes_target: ClassVar[bool] = True
+    takes_batch: ClassVar[bool] = True
 
     def source(self, task: Task) -> Source:
         """Return the sequence of arms after the start."""

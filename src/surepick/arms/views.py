@@ -360,6 +360,8 @@ class Task:
     """Pulls of every block; None: as many as the sampler plans."""
     spends_all: bool = False
     """Whether sampling goes on after a proof, until the budget is spent."""
+    budget: int | None = None
+    """Pulls that may be made; None: no limit, or arms differ in what they cost."""
     groups: str = "watch"
     """Or "offset": every group of measurements, a day or a bench, may read high or low."""
     drift: float = 0.0

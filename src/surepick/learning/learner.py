@@ -100,6 +100,7 @@ class Learner:
             model=spec.model,
             batch=spec.batch,
             spends_all=spec.goal == "fixed-budget",
+            budget=self._most_pulls(),
             groups=spec.groups,
             drift=spec.drift,
             edition=spec.edition,
@@ -107,6 +108,13 @@ class Learner:
             pool=spec.n_items,
         )
         self._begin()
+
+    def _most_pulls(self) -> int | None:
+        """Return how many pulls the budget allows; None if there is none, or arms differ in what they cost."""
+        most, costs = self.budget, self.costs if self.spec.rounds is None else None
+        if most is None or (costs is not None and np.ptp(costs) > 0.0):
+            return None
+        return int(most if costs is None else most / costs[0])
 
     def _target(self) -> Target | None:
         """Return what candidates are held against; a control without a name may be a row number as text."""
@@ -131,6 +139,8 @@ class Learner:
         sampler, self.rule = self._composition.compose(self.task)
         if why := self.rule.unsupported(self.task):
             raise InvalidInput(why)
+        if self.rule.plans_budget:  # it spends the budget by itself, and then stops with its own answer
+            self.task = replace(self.task, spends_all=False)
         batch, least = self.task.batch, self.rule.min_block(self.task)
         if batch is not None and batch < least:
             raise InvalidInput(

@@ -42,7 +42,13 @@ GROWTH = 1.05
 """Growth of the pulls between two points of an evidence path; each point costs a pass over the arms."""
 MARKERS = "os^Dv<>P"
 DASHES = ("--", "-.", (0, (1, 1.5)), (0, (6, 2)))
-QUANTITIES = {"n_pulls": "pulls", "seconds": "CPU seconds", "support": "arms pulled", "ratio": "pulls / lower bound"}
+QUANTITIES = {
+    "n_pulls": "pulls",
+    "seconds": "CPU seconds",
+    "support": "arms pulled",
+    "ratio": "pulls / lower bound",
+    "error": "share of wrong answers",
+}
 BESIDE = {"n_pulls": "lower_bound", "evidence": "target"}
 """The reference of a quantity."""
 MOST_BOXES = 80
@@ -104,7 +110,8 @@ class Summary:
     @property
     def errs_too_often(self) -> bool:
         """Whether chance does not explain the number of wrong answers."""
-        return self.error_interval[0] > self.cell.delta
+        has_risk = self.cell.algorithm.options.get("goal") != "fixed-budget"  # which promises no risk
+        return has_risk and self.error_interval[0] > self.cell.delta
 
     @property
     def is_fair(self) -> bool:
@@ -199,6 +206,7 @@ def summarize(
         with np.errstate(divide="ignore"):  # a risk of one half has the lower bound 0
             values |= {"lower_bound": bound, "ratio": values["n_pulls"] / bound}
     quantities = {name: estimated(array) for name, array in values.items()}
+    quantities["error"] = estimated_share(columns["stopped"] & ~columns["correct"])
     n_unfinished, n_errors = int((~columns["stopped"]).sum()), int((columns["stopped"] & ~columns["correct"]).sum())
     ours = [compare(figure, cell, quantities[figure.quantity], n_unfinished=n_unfinished) for figure in figures]
     return Summary(
@@ -221,6 +229,13 @@ def estimated(values: Array) -> Estimated:
         return Estimated(float(values.mean()), float(values.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan)
 
 
+def estimated_share(happened: Any) -> Estimated:
+    """Return a share and its standard error, which is not 0 for 0 of n: it is that of (k + 1)/(n + 2)."""
+    n, k = len(happened), int(np.sum(happened))
+    near = (k + 1) / (n + 2)
+    return Estimated(k / n, math.sqrt(near * (1.0 - near) / n))
+
+
 def compare(figure: Published, cell: experiments.Cell, ours: Estimated | None, *, n_unfinished: int) -> Compared:
     """Compare a published figure with ours (None without runs).
 
@@ -231,7 +246,9 @@ def compare(figure: Published, cell: experiments.Cell, ours: Estimated | None, *
     z = math.nan if ours is None else z_score(ours, Estimated(figure.mean, figure.se or 0.0))
     is_plugin = cell.algorithm.plugin is not None
     is_repeated = is_plugin or cell.algorithm.options.get("variant") == "paper"
-    can_be_better = {"n_pulls": not is_repeated, "seconds": not is_plugin, "support": False}[figure.quantity]
+    can_be_better = {
+        "n_pulls": not is_repeated, "seconds": not is_plugin, "support": False, "error": not is_repeated,
+    }[figure.quantity]  # fmt: skip
     verdict: Verdict = "open"
     if ours is None:
         why = "no runs yet"

@@ -114,6 +114,7 @@ class EvenlySpread:
         self._counts = counts[used].astype(np.float64)
         self._served = np.full(len(self._counts), 0.5)
         self._turn = self._served / self._counts
+        self.arms, self.counts = arms[used], counts[used]
         self.n, self.pulls_per_nat = int(counts.sum()), pulls_per_nat
 
     def next(self) -> int:

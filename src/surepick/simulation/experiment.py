@@ -17,7 +17,8 @@ list: `means = [[1.0, 0.5, 0.0]]`.
     file = "arms.csv"                       optional: a table of arms, see `problems.from_file`; needs no `name`
     label = "hard, {n_arms} arms"           optional: its name in tables and figures; {} stands for an argument
     redraw = true                           optional: a new instance in every run, from the run's own seed
-    arguments = { n_arms = [1000, 2500] }   besides the function's own, every problem takes noise_std and epsilon
+    arguments = { n_arms = [1000, 2500] }   besides the function's own, every problem takes noise_std, epsilon and
+                                            budget, the pulls that the algorithms are given
     [[algorithms]]
     label = "ours"                          unique
     name = "lazy-track-and-stop"            see `surepick.algorithms`; "*" stands, in the label too, for each that has
@@ -35,7 +36,7 @@ list: `means = [[1.0, 0.5, 0.0]]`.
     figures = "table_2"                     of experiments/published.csv, as far as they fit; or a figure of your own:
     problem = { n_arms = 1000 }             as in `only`
     mean = 1206.0, se = 30.0                `se` is optional
-    quantity = "n_pulls"                    optional: or "seconds", "support"
+    quantity = "n_pulls"                    optional: or "seconds", "support", "error" (share of wrong answers)
     delta = 0.05                            optional: for all risks if left out
     source = "..."
 
@@ -47,6 +48,9 @@ published.csv has the tables of Jedra and Proutiere (2020); Tables 1 and 2 diffe
 only. Three facts are inferred, because the paper does not state them. Its columns "Std" are standard errors: runs
 repeated with its constants have standard errors of that size. It made 20 runs: its means are multiples of 1/20. Its
 arms are those of `problems.many_arms(variant="as-run")`, the one variant that reproduces its figures.
+
+It also has wrong answers by budget, from results that were published with the code of P1-RAGE (21,000 runs). Processes
+there share one stream of random numbers, so standard errors are given as 2.5 times those of independent runs.
 """
 
 import csv
@@ -81,7 +85,7 @@ from pydantic import (
 )
 
 from surepick.algorithms import names as algorithms
-from surepick.core.checks import check_delta, check_epsilon, check_noise_std
+from surepick.core.checks import check_count, check_delta, check_epsilon, check_noise_std
 from surepick.errors import InvalidInput
 from surepick.learning.snapshot import Algorithm
 from surepick.simulation import datasets, problems
@@ -104,6 +108,8 @@ GENERATORS: dict[str, Callable[..., AnyProblem]] = {
 }
 """Problems by name."""
 
+OF_ALL = ("noise_std", "epsilon", "budget")
+"""Arguments that every problem takes besides those of its own."""
 KNOWLEDGE = {
     "theta": lambda problem: problem.theta,
     "norm_bound": lambda problem: float(np.linalg.norm(problem.theta)),
@@ -224,7 +230,7 @@ class ProblemSpec(Table):
         variable = [key for key, parameter in own.items() if parameter.kind is parameter.VAR_KEYWORD]
         named = [key for key in own if key not in variable]
         missing = [key for key in named if own[key].default is inspect.Parameter.empty and key not in self.arguments]
-        unknown = [] if variable else sorted(set(self.arguments) - {*own, "noise_std", "epsilon"})
+        unknown = [] if variable else sorted(set(self.arguments) - {*own, *OF_ALL})
         if missing or unknown:
             wrong = f"no {unknown[0]!r}" if unknown else f"{missing[0]!r}"
             raise InvalidInput(f"{name} takes {wrong}; its arguments are {', '.join(named)}.")
@@ -238,7 +244,10 @@ class ProblemSpec(Table):
 
 
 def _check_values(arguments: Mapping[str, list[Any]]) -> None:
-    checks: dict[str, Callable[[Any], object]] = {"noise_std": check_noise_std, "epsilon": check_epsilon}
+    budget = partial(check_count, "budget", least=1)
+    checks: dict[str, Callable[[Any], object]] = {
+        "noise_std": check_noise_std, "epsilon": check_epsilon, "budget": budget,
+    }  # fmt: skip
     for key, values in arguments.items():
         if not values:
             raise InvalidInput(f"`arguments` must be at least one value for {key}, got {values!r}.")
@@ -294,7 +303,8 @@ def draw_problem(source: str | Source, arguments: Mapping[str, Any], seed: int |
     source = Source(source) if isinstance(source, str) else source
     parameters = _parameters(source)
     takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
-    own = {key: value for key, value in arguments.items() if key in parameters or (takes_all and key != "epsilon")}
+    of_run = {"epsilon", "budget"}
+    own = {key: value for key, value in arguments.items() if key in parameters or (takes_all and key not in of_run)}
     problem = _generator(source)(**own, **({} if seed is None else {"seed": seed}))
     noise_std = None if "noise_std" in own else arguments.get("noise_std")
     return problem if noise_std is None else replace(problem, noise_std=noise_std)
@@ -319,7 +329,7 @@ class AlgorithmSpec(Table):
 
     @model_validator(mode="after")
     def _is_an_algorithm(self) -> Self:
-        known = algorithms()
+        known = [*algorithms(), *algorithms(fixed_budget=True)]
         if self.plugin is None and self.name not in (*known, "*"):
             raise InvalidInput(f"`name` must be one of {', '.join(known)}, got {self.name!r}.")
         if set(self.knows) & set(self.options):
@@ -336,8 +346,8 @@ class Published(Table):
     problem: Values = {}
     mean: float = Field(description="a number")
     se: float | None = Field(None, description="a number")
-    quantity: Literal["n_pulls", "seconds", "support"] = Field(
-        "n_pulls", description="one of n_pulls, seconds, support"
+    quantity: Literal["n_pulls", "seconds", "support", "error"] = Field(
+        "n_pulls", description="one of n_pulls, seconds, support, error"
     )
     delta: Risk | None = Field(None, description="a number")
     source: Text
@@ -515,8 +525,9 @@ def published_tables() -> dict[str, list[Published]]:
     tables: dict[str, list[Published]] = {}
     for row in csv.DictReader((EXPERIMENTS / "published.csv").read_text("utf-8").splitlines()):
         values: dict[str, Any] = {key: value for key, value in row.items() if value} | {"algorithm": row["figures"]}
-        if "n_arms" in values:
-            values["problem"] = {"n_arms": int(values.pop("n_arms"))}
+        about = {key: int(values.pop(key)) for key in ("n_arms", "budget") if key in values}
+        if about:
+            values["problem"] = about
         tables.setdefault(row["figures"], []).append(Published.model_validate(values, strict=False))
     return tables
 
@@ -705,6 +716,8 @@ def job_of(cell: Cell) -> Job:
     )
     options: dict[str, Any] = {**algorithm.options, **{name: KNOWLEDGE[name] for name in algorithm.knows}}
     audit = options.pop("audit", 0)
+    if "budget" in cell.arguments and "budget" not in _parameters(source):
+        options["budget"] = cell.arguments["budget"]
     return Job(
         problem=partial(draw_problem, source, cell.arguments) if cell.problem.redraw else _instance(*shared),
         algorithm=algorithm.name if algorithm.plugin is None else _algorithm(algorithm.plugin),

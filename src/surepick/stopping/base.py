@@ -177,6 +177,8 @@ class Rule(ABC):
     """Whether the rule decides by all results; else by the results of its blocks, and other results only guide it."""
     begins_eras: ClassVar[bool] = False
     """Whether a study may go on with other arms or options, which all results so far then guide."""
+    plans_budget: ClassVar[bool] = False
+    """Whether the rule stops when the budget is spent, with an answer of its own, of which nothing is proved."""
     opens_ahead: ClassVar[bool] = True
     """Whether the next block may be planned before the results of this one are in."""
 

@@ -27,6 +27,10 @@ N_HARD_RUNS, HARD_DELTA, HARD_PULLS = 30, 0.05, 150
 """Runs on an instance with gaps 100 times smaller, their delta, and the pulls after which such a run ends."""
 
 
+LEAST_BUDGET = 200
+"""Fewest pulls of a fixed budget that the checks can do with."""
+
+
 def check_algorithm(
     algorithm: Any,
     arms: Any = None,
@@ -35,6 +39,7 @@ def check_algorithm(
     noise_std: float = 1.0,
     epsilon: float = 0.0,
     max_pulls: int = 20_000,
+    budget: int | None = None,
 ) -> None:
     """Check that an algorithm keeps the contract of all algorithms.
 
@@ -44,6 +49,9 @@ def check_algorithm(
     with late and lost results; and, if the guarantee is "proved", wrong answers on a hard instance are as rare as delta
     says. The last two fail with probability at most 1e-6 on an algorithm that keeps its guarantee.
 
+    With a `budget` the algorithm makes no more pulls than that, and its answer at the end must be right on this easy
+    problem. That is a check of its work, not of a guarantee: a method without a proof makes no promise on harder ones.
+
     Args:
         algorithm: a name, or an object with a method `compose`.
         arms: what to pull, rows (K, d) or a set of vectors; default: five arms in the plane.
@@ -52,16 +60,20 @@ def check_algorithm(
         noise_std: standard deviation of the Gaussian noise.
         epsilon: loss that the answer may have; above 0 on sets that need slack.
         max_pulls: pulls within which the algorithm must find the best arm.
+        budget: pulls that the algorithm is given, all of which it may make, for algorithms that need one; at least 200.
 
     Raises:
         AssertionError: the contract is broken; the message says how.
 
     Examples:
         >>> check_algorithm("rage")
+        >>> check_algorithm("lin-halving", budget=400)
     """
     if arms is None:
         arms, theta = DEFAULT_ARMS, DEFAULT_THETA if theta is None else theta
-    trial = Trial(algorithm, lambda: arms, theta, noise_std, epsilon)
+    if budget is not None and budget < LEAST_BUDGET:
+        raise InvalidInput(f"`budget` must be at least {LEAST_BUDGET}, which the checks spend, got {budget}.")
+    trial = Trial(algorithm, lambda: arms, theta, noise_std, epsilon, budget)
     for check in (_asks_arms, _same_seed, _batches, _blocks_fixed, _failures, replays):
         check(trial)
     right_answer(trial, max_pulls)
@@ -90,8 +102,17 @@ def check_rule(rule: Rule, arms: Any = None, **options: Any) -> None:
 class Trial:
     """An algorithm on an instance with a known answer; each learner has arms of its own from `make`."""
 
-    def __init__(self, algorithm: Any, make: Callable[[], Any], theta: Any, noise_std: float, epsilon: float) -> None:
+    def __init__(
+        self,
+        algorithm: Any,
+        make: Callable[[], Any],
+        theta: Any,
+        noise_std: float,
+        epsilon: float,
+        budget: int | None = None,
+    ) -> None:
         self.algorithm, self.make, self.noise_std, self.epsilon = algorithm, make, noise_std, epsilon
+        self.budget = budget
         self.arms: Any = make()
         self.is_vectors = isinstance(self.arms, VectorSet)
         self.rows = np.empty((0, 0)) if self.is_vectors else _rows_of(self.arms)
@@ -103,6 +124,8 @@ class Trial:
     def learner(self, *, delta: float, seed: int = 0) -> Learner:
         """Return a fresh learner."""
         options: dict[str, Any] = {"noise_std": self.noise_std, "epsilon": self.epsilon, "seed": seed}
+        if self.budget is not None:
+            options |= {"budget": self.budget, "goal": "fixed-budget"}
         return create_learner(self.algorithm, self.make(), delta=delta, **options)
 
     def mean(self, arm: Any) -> float:
@@ -122,9 +145,10 @@ class Trial:
         """Pull one arm after the other until the learner stops; return the arms."""
         measure, pulled = self.measurements(seed, scale=scale), list[Any]()
         while not learner.stopped and len(pulled) < n_pulls:
-            (arm,) = learner.next_arms()
-            learner.tell(arm, measure(arm))
-            pulled.append(arm)
+            if not (asked := learner.next_arms()):  # the budget is spent
+                break
+            learner.tell(asked[0], measure(asked[0]))
+            pulled += asked
         return pulled
 
 
@@ -148,7 +172,7 @@ def _rows_of(arms: Any) -> Array:
 
 def _block(learner: Learner) -> list[Any]:
     """Ask for all arms of the block that opens now."""
-    asked = learner.next_arms()
+    asked = learner.next_arms()  # none if the budget is spent
     return asked + (learner.next_arms(learner.n_planned) if learner.n_planned else [])
 
 
@@ -205,7 +229,8 @@ def _blocks_fixed(trial: Trial) -> None:
 def _failures(trial: Trial) -> None:
     learner = trial.learner(delta=1e-12, seed=7)
     for _ in range(3):
-        asked = _block(learner)
+        if not (asked := _block(learner)):
+            break
         kept = len(asked) // 2
         for arm in asked[:kept]:
             learner.tell(arm, trial.mean(arm))
@@ -247,18 +272,25 @@ def right_answer(trial: Trial, max_pulls: int) -> None:
     learner, rng, measure = trial.learner(delta=FALSE_ALARM, seed=11), np.random.default_rng(12), trial.measurements(13)
     waiting, n_asked = list[Any](), 0
     while not learner.stopped and n_asked < max_pulls:
-        waiting += learner.next_arms(4)
-        n_asked += 4
+        asked = learner.next_arms(4)
+        if not (asked or waiting):  # the budget is spent
+            break
+        waiting += asked
+        n_asked += len(asked)
         for place in sorted(rng.permutation(len(waiting))[:4].tolist(), reverse=True):
             arm = waiting.pop(place)
             if rng.random() < 0.1:
                 learner.fail(arm)
             else:
                 learner.tell(arm, measure(arm))
-    decision = learner.decision
-    assert decision.stopped, f"no answer after {decision.n_pulls} pulls; raise `max_pulls` if that is expected"
+    decision, budget = learner.decision, trial.budget
+    if budget is None:
+        assert decision.stopped, f"no answer after {decision.n_pulls} pulls; raise `max_pulls` if that is expected"
+    else:
+        assert decision.n_pulls <= budget, f"{decision.n_pulls} pulls were made of a budget of {budget}"
+        assert decision.best is not None, f"there is no answer after a budget of {budget} pulls"
     loss = trial.best_mean() - trial.mean(decision.best)
-    if decision.guarantee == "proved":
+    if decision.guarantee == "proved" or budget is not None:
         assert loss <= trial.epsilon + 1e-9, f"the answer {decision.best} loses {loss:g}, epsilon is {trial.epsilon:g}"
 
 

@@ -1,0 +1,73 @@
+"""How often phases with a fixed budget drop the best candidate: docs/guarantee.md, Theorem 43.
+
+Notation: gaps Delta_j > 0 of the candidates that are not best; a phase has n candidates, keeps k of them, and measures
+the difference of the best and any other with variance at most noise_std^2 v.
+"""
+
+import math
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from surepick.core.checks import check_matrix
+from surepick.errors import InvalidInput
+
+
+class PhaseOf(NamedTuple):
+    """One phase of a method with a fixed budget."""
+
+    n_left: int
+    """Candidates of the phase."""
+    n_kept: int
+    """How many of them go on."""
+    variance: float
+    """v, the largest |z* - z|^2 in the norm of the inverse information of the phase's pulls."""
+
+
+def phased_error_bound(gaps: Any, phases: Iterable[tuple[int, int, float]], noise_std: float = 1.0) -> float:
+    """Return a bound on the probability that phases, each judged by its own results, drop the best candidate.
+
+    Args:
+        gaps: losses against the best of all candidates; zeros, such as that of the best itself, are left out.
+        phases: a `PhaseOf` for each, or tuples (n_left, n_kept, variance).
+        noise_std: sub-Gaussian scale of the noise of one pull.
+
+    Examples:
+        >>> from surepick.core.phased_error import phased_error_bound
+        >>> variance = 4 * 3 / 200  # G-optimal, 3 features, 200 pulls
+        >>> round(phased_error_bound([0, 0.8, 0.9, 1.0], [(4, 2, variance), (2, 1, variance)]), 4)
+        0.0079
+    """
+    losses = np.sort(check_matrix("gaps", [gaps])[0])
+    if losses[0] < 0.0:
+        raise InvalidInput(f"`gaps` must be at least 0, got {losses[0]:g}; give losses against the best.")
+    losses = losses[losses > 0.0]
+    total = 0.0
+    for n_left, n_kept, variance in phases:
+        # The best is one of the n_left; the worst case has the closest others beside it.
+        terms = np.exp(-(losses[: n_left - 1] ** 2) / (2.0 * noise_std**2 * variance))
+        total += math.fsum(terms.tolist()) / n_kept
+    return min(1.0, total)
+
+
+def h1_lin(gaps: Any, dim: int) -> float:
+    """Return H_{1,lin}, the sum of 1/gap^2 over the `dim` smallest gaps, that of the best being the next one's.
+
+    Yang and Tan (2022): a difficulty for a fixed budget that knows gaps and dimension alone, not where the arms are.
+    """
+    return float((1.0 / _gaps_of(gaps, dim) ** 2).sum())
+
+
+def h2_lin(gaps: Any, dim: int) -> float:
+    """Return H_{2,lin}, the largest i/gap_i^2 for i = 2, ..., `dim`, gaps in increasing order."""
+    sorted_gaps = _gaps_of(gaps, dim)
+    return float((np.arange(2, dim + 1) / sorted_gaps[1:] ** 2).max())
+
+
+def _gaps_of(gaps: Any, dim: int) -> Any:
+    losses = np.sort(check_matrix("gaps", [gaps])[0])[:dim]
+    if len(losses) < dim or dim < 2 or not losses[1] > 0.0:
+        raise InvalidInput(f"`gaps` must be one 0 and at least {max(dim, 2) - 1} losses above 0, got {len(losses)}.")
+    losses[0] = losses[1]
+    return losses
