@@ -13,7 +13,7 @@ def knowledge(name: str, problem: Problem, *, variant: str = "practical") -> dic
         return {"theta": problem.theta}
     if variant != "paper":
         return {}
-    if name in ("lingape", "lingame", "lingame-c"):
+    if name in ("lingape", "lingame", "lingame-c", "lingifa"):
         return {"norm_bound": float(np.linalg.norm(problem.theta))}
     if name == "alba":
         return {"reward_bound": float(np.abs(problem.X @ problem.theta).max())}

@@ -214,7 +214,7 @@ def test_candidates_other_than_the_arms(name: str) -> None:
 def test_ten_thousand_arms_fit_in_memory(name: str) -> None:
     """K = 10^4, d = 2 within the stated memory; what cannot do it says so at once."""
     problem = problems.many_arms(10_000, seed=0)
-    if name in ("lingame-c", *BASIS_ONLY):
+    if name in ("lingame-c", "lingifa", *BASIS_ONLY):
         with pytest.raises(InvalidInput, match=r"10000|10,000"):
             learner_on(name, problem)
         return

@@ -368,6 +368,7 @@ BOUNDS: dict[str, Record] = {
     "lingame": {"norm_bound": 2.0},
     "lingame-c": {"norm_bound": 2.0},
     "lingape": {"norm_bound": 2.0},
+    "lingifa": {"norm_bound": 2.0},
 }
 """What published constants need to be told."""
 

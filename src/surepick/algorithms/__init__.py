@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from surepick.algorithms.lingame import LinGame as LinGame
     from surepick.algorithms.lingame import LinGameC as LinGameC
     from surepick.algorithms.lingape import LinGapE as LinGapE
+    from surepick.algorithms.lingifa import LinGIFA as LinGIFA
+    from surepick.algorithms.m_lingape import MLinGapE as MLinGapE
     from surepick.algorithms.rage import Rage as Rage
     from surepick.algorithms.rounds import Rounds as Rounds
     from surepick.algorithms.static import GStatic as GStatic
@@ -48,6 +50,8 @@ _BUILT_IN = {
     "lingame": "lingame:LinGame",
     "lingame-c": "lingame:LinGameC",
     "lingape": "lingape:LinGapE",
+    "lingifa": "lingifa:LinGIFA",
+    "m-lingape": "m_lingape:MLinGapE",
     "rage": "rage:Rage",
     "rounds": "rounds:Rounds",
     "top-two": "top_two:TopTwo",
