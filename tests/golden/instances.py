@@ -369,6 +369,7 @@ BOUNDS: dict[str, Record] = {
     "lingame-c": {"norm_bound": 2.0},
     "lingape": {"norm_bound": 2.0},
     "lingifa": {"norm_bound": 2.0},
+    "mislid": {"reward_bound": 2.0},
 }
 """What published constants need to be told."""
 

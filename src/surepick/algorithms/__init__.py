@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from surepick.algorithms.lingape import LinGapE as LinGapE
     from surepick.algorithms.lingifa import LinGIFA as LinGIFA
     from surepick.algorithms.m_lingape import MLinGapE as MLinGapE
+    from surepick.algorithms.mislid import MisLid as MisLid
     from surepick.algorithms.rage import Rage as Rage
     from surepick.algorithms.rounds import Rounds as Rounds
     from surepick.algorithms.static import GStatic as GStatic
@@ -52,6 +53,7 @@ _BUILT_IN = {
     "lingape": "lingape:LinGapE",
     "lingifa": "lingifa:LinGIFA",
     "m-lingape": "m_lingape:MLinGapE",
+    "mislid": "mislid:MisLid",
     "rage": "rage:Rage",
     "rounds": "rounds:Rounds",
     "top-two": "top_two:TopTwo",
