@@ -52,22 +52,20 @@ def test_the_rule_compares_the_distance_of_the_fit_with_the_heuristic_price(misf
     assert (decision.rule, decision.guarantee) == ("mislid", "heuristic")
 
 
-def test_the_published_price_is_the_smaller_of_two() -> None:
-    """W inverts x - log x; the linear bound grows with the misfit, and counts once A is large enough."""
-    learner = told(60, price="published", misfit=0.1)
-    t, L = 60, math.log(2 / 1e-9)
-    y = math.log(2 * math.e / 1e-9) / 20 + math.log(8 * math.e * 10 * math.log(t)) / 2
-    root = scipy.optimize.brentq(lambda x: x - math.log(x) - y, 1.0, 100.0)
-    noise = 1 + L + (1 + 1 / L) * 2.5 * math.log1p(t * L / 10)
-    linear = (4 * math.sqrt(t) * 0.2 + math.sqrt(2 * noise)) ** 2 / 2
-    assert learner.decision.target == pytest.approx(min(20 * root, linear))
+@pytest.mark.parametrize(("n_pulls", "misfit", "is_reached"), [(30, 0.02, False), (400, 0.02, True), (400, 0.2, True)])
+def test_the_published_price_is_the_smaller_of_two(n_pulls: int, misfit: float, is_reached: bool) -> None:
+    """W inverts x - log x; the linear price grows with the misfit, and counts once A is at least 2 max |x|^2 I."""
+    learner = told(n_pulls, price="published", misfit=misfit, delta=1e-40)
+    L = math.log(2e40)
+    y = (1 + L) / 20 + math.log(80 * math.e * math.log(n_pulls)) / 2
+    alone = 20 * scipy.optimize.brentq(lambda x: x - math.log(x) - y, 1.0, 100.0)
+    noise = 1 + L + (1 + 1 / L) * 2.5 * math.log1p(n_pulls * L / 10)
+    linear = (4 * math.sqrt(n_pulls) * misfit / NOISE + math.sqrt(2 * noise)) ** 2 / 2
+    A_now = sum(np.outer(A.X[arm], A.X[arm]) for arm, _ in learner.history)
+    assert (np.linalg.eigvalsh(A_now)[0] >= 2 * (A.X**2).sum(axis=1).max()) == is_reached
+    assert (linear < alone) == (misfit < 0.1)
+    assert learner.decision.target == pytest.approx(min(alone, linear) if is_reached else alone)
     assert learner.decision.guarantee == "published"
-    plain = told(120, variant="paper", gains="empirical", price="published", misfit=0.0)
-    information = sum(np.outer(A.X[arm], A.X[arm]) for arm, _ in plain.history)
-    noise = 1 + L + (1 + 1 / L) * 2.5 * math.log1p(120 * L / 10)
-    is_reached = np.linalg.eigvalsh(information)[0] >= 2 * (A.X**2).sum(axis=1).max()
-    assert is_reached
-    assert plain.decision.target == pytest.approx(noise)
 
 
 @pytest.mark.parametrize("gains", ["empirical", "optimistic", "aggressive"])

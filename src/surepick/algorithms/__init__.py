@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from surepick.algorithms.lingifa import LinGIFA as LinGIFA
     from surepick.algorithms.m_lingape import MLinGapE as MLinGapE
     from surepick.algorithms.mislid import MisLid as MisLid
+    from surepick.algorithms.peps import Peps as Peps
     from surepick.algorithms.rage import Rage as Rage
     from surepick.algorithms.rounds import Rounds as Rounds
     from surepick.algorithms.static import GStatic as GStatic
@@ -54,6 +55,7 @@ _BUILT_IN = {
     "lingifa": "lingifa:LinGIFA",
     "m-lingape": "m_lingape:MLinGapE",
     "mislid": "mislid:MisLid",
+    "peps": "peps:Peps",
     "rage": "rage:Rage",
     "rounds": "rounds:Rounds",
     "top-two": "top_two:TopTwo",

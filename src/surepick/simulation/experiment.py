@@ -107,7 +107,7 @@ GENERATORS: dict[str, Callable[..., AnyProblem]] = {
 KNOWLEDGE = {
     "theta": lambda problem: problem.theta,
     "norm_bound": lambda problem: float(np.linalg.norm(problem.theta)),
-    "reward_bound": lambda problem: float(np.abs(problem.X @ problem.theta).max()),
+    "reward_bound": lambda problem: float(np.abs(getattr(problem, "means", problem.X @ problem.theta)).max()),
 }
 """Facts about the problem that an algorithm may be told: theta, its norm, or the largest size of a mean reward."""
 
