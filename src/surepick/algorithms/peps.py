@@ -19,7 +19,7 @@ and then freezes; here the closest alternative takes over after 4,000 draws. The
 theta = (1, ..., 1); here a spanning set comes first.
 
 Cost: up to `most_draws` products with the candidates per pull. Where one answer has most of the posterior, nearly all
-draws are in vain. It starts more slowly than every top-two rule (docs/lab-book.md).
+draws are in vain.
 """
 
 from dataclasses import dataclass
