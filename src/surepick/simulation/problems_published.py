@@ -14,8 +14,8 @@ decimals of the public table. Experiment E (Last.fm) is not here: its data may n
 
 Which published cells do not reproduce, and why:
 
-    A, c = 2, LinGapE   742 pulls, 3.6 % wrong: the public script runs c = 0 and 5 only, and with c = 2 the algorithm
-                        takes far more pulls (`docs/lab-book.md`).
+    A, c = 2, LinGapE   742 pulls, 3.6 % wrong: the public script runs c = 0 and 5 only, so nothing says how
+                        these came about.
     C, gains            "misspecified" (1,858) was run on B, "empirical" (272) and "aggressive" (624) on C2, by the
                         parameter files. So the table compares instances, not gains.
     LUCB, everywhere    the public code has the width beta^2 / (2 sqrt(N)) in the place of sqrt(2 beta / N), which asks
