@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import surepick as sp
+from surepick.simulation.problems_published import reda_a, reda_d
 from surepick.types import Array
 
 RESULTS = Path(__file__).parent / "results" / "best_m.json"
@@ -40,32 +41,14 @@ class Instance(NamedTuple):
 
 def instance_a(_: int = 0) -> Instance:
     """Experiment A with c = 0 of Reda, Tirinzoni and Degenne (2021): ten arms at random, three sought."""
-    rng = np.random.RandomState(123456)
-    X, theta = rng.normal(0.0, 5.0, (5, 10)).T, rng.normal(0.0, 20.0, 5)
-    return Instance(X / np.abs(X).max(axis=1)[:, None], theta / np.abs(theta).max(), 3)
-
-
-DRUGS = np.array(
-    [
-        [-1.4027, 0.0256, 0.0922, 0.0172, 0.0141, 0.4849],
-        [-1.4165, -0.1037, -0.0178, -0.0474, 0.0228, 0.4650],
-        [-1.4269, -0.1046, 0.0205, 0.0293, -0.0312, 0.4817],
-        [-1.4475, -0.1550, -0.0141, 0.0133, 0.0001, 0.4915],
-        [-1.3715, 0.0549, 0.0958, -0.0368, -0.0166, 0.4780],
-        [-1.3205, 0.0881, 0.0087, -0.0187, 0.0366, 0.3986],
-        [-1.3084, 0.0704, -0.0202, 0.0746, -0.0039, 0.3968],
-        [-1.3181, 0.0380, -0.0582, 0.0242, 0.0421, 0.3927],
-        [-1.2862, 0.0395, -0.0716, -0.0441, -0.0086, 0.3818],
-        [-1.2608, 0.0792, -0.0482, -0.0124, -0.0575, 0.3826],
-    ]
-)
-"""Features and mean effect of ten drugs against epilepsy, experiment D of the same paper."""
+    problem = reda_a()
+    return Instance(problem.X, problem.theta, 3)
 
 
 def instance_drugs(_: int = 0) -> Instance:
-    """Those drugs with the means of their linear fit; five sought."""
-    X, means = DRUGS[:, :-1], DRUGS[:, -1]
-    return Instance(X, np.linalg.lstsq(X, means, rcond=None)[0], 5)
+    """Ten drugs with the means of their linear fit, experiment D of the same paper; five sought."""
+    problem = reda_d(linear=True)
+    return Instance(problem.X, problem.theta, 5)
 
 
 def instance_sphere(n_arms: int, dim: int, m: int, seed: int = SEED) -> Callable[[int], Instance]:

@@ -13,8 +13,8 @@ def knowledge(name: str, problem: Problem, *, variant: str = "practical") -> dic
         return {"theta": problem.theta}
     if variant != "paper":
         return {}
-    if name in ("lingape", "lingame", "lingame-c"):
+    if name in ("lingape", "lingame", "lingame-c", "lingifa"):
         return {"norm_bound": float(np.linalg.norm(problem.theta))}
-    if name == "alba":
+    if name in ("alba", "mislid"):
         return {"reward_bound": float(np.abs(problem.X @ problem.theta).max())}
     return {}

@@ -19,7 +19,7 @@ from tests.learning.lab import run
 
 NAMES = sp.algorithms.names()
 BASIS_ONLY = {"track-and-stop"}
-OWN_ARMS_ONLY = {"track-and-stop"}
+OWN_ARMS_ONLY = {"mislid", "track-and-stop"}
 LINEAR = [name for name in NAMES if name not in BASIS_ONLY]
 
 # Large enough memory for a few tables of 10^4 x 2 and the solver; a K x K array would take 800 MB.
@@ -214,7 +214,7 @@ def test_candidates_other_than_the_arms(name: str) -> None:
 def test_ten_thousand_arms_fit_in_memory(name: str) -> None:
     """K = 10^4, d = 2 within the stated memory; what cannot do it says so at once."""
     problem = problems.many_arms(10_000, seed=0)
-    if name in ("lingame-c", *BASIS_ONLY):
+    if name in ("lingame-c", "lingifa", "mislid", *BASIS_ONLY):
         with pytest.raises(InvalidInput, match=r"10000|10,000"):
             learner_on(name, problem)
         return

@@ -6,7 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
+from scipy.stats import binom, norm
 
+import surepick as sp
+from surepick.algorithms.top_two import MOST_DRAWS
 from surepick.core.evidence import Mixture, log_evidence
 from surepick.errors import InvalidInput
 from surepick.learning.learner import Learner, create_learner
@@ -228,3 +232,44 @@ def test_bad_options() -> None:
         AnyLearner("top-two", EASY.X, selection="coin", candidates=EASY.X[:2], noise_std=1.0)
     with pytest.raises(InvalidInput, match="exploration"):
         AnyLearner("top-two", EASY.X, exploration=-1.0, noise_std=1.0)
+
+
+@pytest.mark.parametrize("challenger", ["resample", "transport"])
+def test_published_top_two_rules_pull_arms_as_often_as_their_formulas(challenger: Any) -> None:
+    """TTTS and T3C: with a_k the probability that arm k is best, arm k as leader and, by a coin, as challenger.
+
+    TTTS: a_k (1 + sum over j != k of a_j / (1 - a_j)) / 2, but for runs of MOST_DRAWS draws that all agree. Of 3,000
+    draws, 1e-6 allows for the binomial range.
+    """
+    problem = problems.unit_basis([1.5, 0.3, 0.0])
+    learner = create_learner(
+        sp.algorithms.TopTwo(leader="thompson", challenger=challenger, selection="coin", exploration=0.0, g_mix=0.0),
+        problem.X, noise_std=1.0, delta=1e-30,
+    )  # fmt: skip
+    run(learner, problem, seed=4, most=24)
+    counts = np.array([learner.counts[arm] for arm in range(3)])
+    sums = np.zeros(3)
+    for arm, reward in learner.history:
+        sums[arm] += reward
+    means, stds = sums / counts, counts**-0.5
+
+    def density(x: float, k: int) -> float:
+        return float(norm.pdf(x, means[k], stds[k]) * np.prod(norm.cdf(x, np.delete(means, k), np.delete(stds, k))))
+
+    best = [quad(density, -5, 5, args=(k,))[0] for k in range(3)]
+    assert sum(best) == pytest.approx(1.0, abs=1e-6)
+    shares = [b / 2 for b in best]  # as leaders
+    for k, b in enumerate(best):
+        others = np.array([j for j in range(3) if j != k])
+        costs = np.maximum(means[k] - means[others], 0.0) ** 2 / (2 * (1 / counts[k] + 1 / counts[others]))
+        ties = costs <= costs.min()  # several rivals of cost 0 tie, and one is drawn
+        wanting = b**MOST_DRAWS if challenger == "resample" else 1.0  # no draw had another best arm
+        for j, is_hardest in zip(others.tolist(), ties.tolist(), strict=True):
+            drawn = best[j] / (1.0 - b)
+            shares[j] += b / 2 * ((1.0 - wanting) * drawn + wanting * is_hardest / ties.sum())
+    assert sum(shares) == pytest.approx(1.0, abs=1e-6)
+    chooser = chooser_of(learner)
+    found = np.bincount([chooser.pick() for _ in range(3000)], minlength=3)
+    for n, share in zip(found.tolist(), shares, strict=True):
+        assert binom.ppf(1e-6 / 6, 3000, share) <= n <= binom.isf(1e-6 / 6, 3000, share)
+    assert max(abs(a - b) for a, b in zip(shares, best, strict=True)) > 0.1  # plain Thompson sampling would show

@@ -368,6 +368,8 @@ BOUNDS: dict[str, Record] = {
     "lingame": {"norm_bound": 2.0},
     "lingame-c": {"norm_bound": 2.0},
     "lingape": {"norm_bound": 2.0},
+    "lingifa": {"norm_bound": 2.0},
+    "mislid": {"reward_bound": 2.0},
 }
 """What published constants need to be told."""
 
@@ -531,6 +533,13 @@ def _options() -> Iterator[tuple[str, Instance]]:
         "explore-verify/risk": ("explore-verify", {"exploration_risk": 0.3, "variant": "paper"}),
         "alba/bound": ("alba", {"reward_bound": 2.0, "variant": "paper"}),
         "g-static/m=2": ("g-static", {"m": 2}),
+        "m-lingape/m=2": ("m-lingape", {"m": 2}),
+        "m-lingape/paper, m=2": ("m-lingape", {"m": 2, "variant": "paper"}),
+        "lingifa/m=2": ("lingifa", {"m": 2}),
+        "lingifa/paper, m=2": ("lingifa", {"m": 2, "variant": "paper", "norm_bound": 2.0}),
+        "mislid/m=2": ("mislid", {"m": 2}),
+        "mislid/misfit": ("mislid", {"misfit": 0.02}),
+        "mislid/misfit, m=2": ("mislid", {"m": 2, "misfit": 0.02}),
         "uniform/m=3": ("uniform", {"m": 3}),
     }
     for tracking in ("C", "D"):

@@ -32,9 +32,13 @@ if TYPE_CHECKING:
     from surepick.algorithms.lingame import LinGame as LinGame
     from surepick.algorithms.lingame import LinGameC as LinGameC
     from surepick.algorithms.lingape import LinGapE as LinGapE
+    from surepick.algorithms.lingifa import LinGIFA as LinGIFA
+    from surepick.algorithms.m_lingape import MLinGapE as MLinGapE
+    from surepick.algorithms.mislid import MisLid as MisLid
     from surepick.algorithms.od_linbai import ODLinBAI as ODLinBAI
     from surepick.algorithms.p1_rage import P1RAGE as P1RAGE
     from surepick.algorithms.peace import Peace as Peace
+    from surepick.algorithms.peps import Peps as Peps
     from surepick.algorithms.rage import Rage as Rage
     from surepick.algorithms.rounds import Rounds as Rounds
     from surepick.algorithms.static import GStatic as GStatic
@@ -57,9 +61,13 @@ _BUILT_IN = {
     "lingame": "lingame:LinGame",
     "lingame-c": "lingame:LinGameC",
     "lingape": "lingape:LinGapE",
+    "lingifa": "lingifa:LinGIFA",
+    "m-lingape": "m_lingape:MLinGapE",
+    "mislid": "mislid:MisLid",
     "od-linbai": "od_linbai:ODLinBAI",
     "p1-rage": "p1_rage:P1RAGE",
     "peace": "peace:Peace",
+    "peps": "peps:Peps",
     "rage": "rage:Rage",
     "rounds": "rounds:Rounds",
     "top-two": "top_two:TopTwo",

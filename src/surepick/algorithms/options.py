@@ -69,6 +69,10 @@ class Options:
         """Return the rule of `stopping`, or the usual one."""
         return as_rule(self.stopping or usual, elimination=self.elimination)
 
+    def rule_for_several(self, task: Task) -> Rule:
+        """Return the rule of `stopping`, or betting for several arms; else evidence, which takes `epsilon` too."""
+        return self.rule("betting" if task.m > 1 and task.epsilon == 0.0 else "evidence")
+
     def times(self, rule: Rule) -> Schedule:
         """Return the schedule given, or the one that suits the rule."""
         return schedule_for(rule, self.schedule)

@@ -16,6 +16,14 @@ y = z_i - z_j, gap_j = theta'y; N_k pulls of arm k; theta~ ~ N(theta, noise_std^
                     third arm is the informative one, as on the Soare instance, it hardly learns anything
                     "evidence-greedy": no challenger; the pull that raises the evidence against the hardest rivals most
 
+Names in the literature, all heuristic as ways to choose arms:
+
+    TTTS        "thompson", "resample", "coin" (Russo 2016)
+    T3C         "thompson", "transport", "coin" (Shang et al. 2020); for linear arms with "greedy": L-T3C
+    IDS         "ids" with any leader and challenger (Qin and You 2023)
+
+As published they explore nothing besides: exploration=0, g_mix=0.
+
 A leader by estimate with transport and greedy is greedy LinGapE with a likelihood ratio for its index. That rule alone
 can get stuck on rivals that tie, hence `g_mix` and `exploration`.
 

@@ -263,6 +263,13 @@ class LeastSquares:
             f"{len(self._V)} others; build it with `LeastSquares(dim, state.regularizers)`."
         )
 
+    def means(self) -> tuple[Array, Array, Array]:
+        """Return the different rows measured (m, d), their pulls (m,) and their mean rewards (m,)."""
+        self._add_up()
+        m = len(self._places)
+        n, f, s, _ = self._sums[:, :m]
+        return self._X[:m].copy(), n.copy(), f + s / n
+
     def snapshot(self) -> Self:
         """Return a copy that does not learn with this one."""
         twin = copy(self)

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 import scipy
@@ -63,8 +63,12 @@ class Threshold(ABC):
         u: the u of log det(I + A/(u c)), or None if no log-determinant is used.
         guarantee: the guarantee of a rule that uses the threshold.
         needs_floor: whether the proof also asks for A >= c I before stopping.
+
+    Attributes:
+        holds_for_all_pairs: whether it belongs to a confidence set for theta, so that it serves m best arms as well.
     """
 
+    holds_for_all_pairs: ClassVar[bool] = True
     name: str
     u: float | None = None
     guarantee: Guarantee = "proved"
@@ -145,6 +149,7 @@ class UnionThreshold(Threshold):
     factor): given the arms each test is a single Gaussian tail, and the risks delta/(factor t^2) sum to delta.
     """
 
+    holds_for_all_pairs: ClassVar[bool] = False
     n_tests: int
     scale: float = 1.0
     factor: float = math.pi**2 / 6.0
@@ -218,6 +223,7 @@ class PairsThreshold(Threshold):
     Reference: Kaufmann and Koolen (2021), "Mixture martingales revisited".
     """
 
+    holds_for_all_pairs: ClassVar[bool] = False
     n_arms: int
     name: str = "gaussian-pairs"
     guarantee: Guarantee = "published"

@@ -58,6 +58,13 @@ class Rows:
         """Return X u (K,)."""
         return np.concatenate([rows.dot(u) for _, rows in self.chunks()]) if self.kept is None else self.kept.dot(u)
 
+    def best(self, parameters: Array) -> IntArray:
+        """Return the row with the largest x'u for each u (n, d), the first of several (n,)."""
+        if self.kept is None:
+            return np.array([int(np.argmax(self.times(u))) for u in parameters], dtype=np.int64)
+        best: IntArray = np.argmax(parameters.dot(self.kept.T), axis=1)
+        return best
+
     def squares(self, Q: Array) -> Array:
         """Return x'Q x (K,) for symmetric Q."""
         return np.concatenate([np.einsum("ij,ij->i", rows.dot(Q), rows) for _, rows in self.chunks()])

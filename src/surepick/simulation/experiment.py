@@ -11,8 +11,8 @@ list: `means = [[1.0, 0.5, 0.0]]`.
     own_seeds = false                       optional: problem i of the grid has its own seed, seed + i
     bounds = false                          optional: also the lower bound of each run's instance
     [[problems]]
-    name = "many_arms"                      a function of `surepick.problems` or `simulation.datasets`, or an entry
-                                            point of that name in the group `surepick.problems`
+    name = "many_arms"                      a function of `surepick.problems`, `simulation.problems_published` or
+                                            `simulation.datasets`, or an entry point in the group `surepick.problems`
     plugin = "own.py:function"              optional: a problem in a file, seen from this one; needs no `name`
     file = "arms.csv"                       optional: a table of arms, see `problems.from_file`; needs no `name`
     label = "hard, {n_arms} arms"           optional: its name in tables and figures; {} stands for an argument
@@ -88,7 +88,7 @@ from surepick.algorithms import names as algorithms
 from surepick.core.checks import check_count, check_delta, check_epsilon, check_noise_std
 from surepick.errors import InvalidInput
 from surepick.learning.snapshot import Algorithm
-from surepick.simulation import datasets, problems
+from surepick.simulation import datasets, problems, problems_published
 from surepick.simulation.parallel import text_of
 from surepick.simulation.run import AnyProblem, Instance, Job, instance_of, new_learner, prepared, run_seeds
 from surepick.simulation.runs import brief
@@ -102,7 +102,7 @@ EXPERIMENTS: Any = resources.files("surepick.simulation") / "experiments"
 
 GENERATORS: dict[str, Callable[..., AnyProblem]] = {
     name: function
-    for module in (problems, datasets)
+    for module in (problems, problems_published, datasets)
     for name, function in vars(module).items()
     if inspect.isfunction(function) and function.__module__ == module.__name__ and not name.startswith("_")
 }
@@ -113,7 +113,7 @@ OF_ALL = ("noise_std", "epsilon", "budget")
 KNOWLEDGE = {
     "theta": lambda problem: problem.theta,
     "norm_bound": lambda problem: float(np.linalg.norm(problem.theta)),
-    "reward_bound": lambda problem: float(np.abs(problem.X @ problem.theta).max()),
+    "reward_bound": lambda problem: float(np.abs(getattr(problem, "means", problem.X @ problem.theta)).max()),
 }
 """Facts about the problem that an algorithm may be told: theta, its norm, or the largest size of a mean reward."""
 

@@ -296,6 +296,8 @@ def prepared(problem: AnyProblem, *, delta: float, epsilon: float, bounds: bool,
         if bounds:
             raise InvalidInput(f"`bounds` needs a `surepick.problems.Problem`, got {problem.name}; leave it out.")
         return Instance(problem, arms, _no_mean, 1.0, known, epsilon, bound, problem.pull)
+    if bounds and type(problem).loss is not Problem.loss:
+        raise InvalidInput(f"`bounds` needs means that are linear in the features, got {problem.name}; leave it out.")
     if bounds and not epsilon:  # with slack fewer pulls suffice, and no bound is known
         bound = lower_bound(arms, problem.theta, delta, problem.noise_std, candidates, m=m)
     mean = (problem.X @ problem.theta).tolist().__getitem__

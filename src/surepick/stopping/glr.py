@@ -79,6 +79,11 @@ class GLR(ScanRule):
         return self.preset.guarantee
 
     @property
+    def supports_top_m(self) -> bool:  # type: ignore[override]
+        """Whether the threshold holds for all pairs of candidates together."""
+        return self.preset.holds_for_all_pairs
+
+    @property
     def is_fixed_design(self) -> bool:
         """Whether the proof of the threshold needs pulls that depend on no reward."""
         return self.for_fixed_design

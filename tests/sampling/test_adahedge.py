@@ -4,7 +4,7 @@ import math
 import numpy as np
 import pytest
 
-from surepick.algorithms.lingame import AdaHedge
+from surepick.sampling.adahedge import AdaHedge
 
 
 def test_two_rounds_by_hand() -> None:
