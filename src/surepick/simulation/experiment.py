@@ -86,7 +86,7 @@ from surepick.errors import InvalidInput
 from surepick.learning.snapshot import Algorithm
 from surepick.simulation import datasets, problems
 from surepick.simulation.parallel import text_of
-from surepick.simulation.run import AnyProblem, Instance, Job, instance_of, new_learner, prepared, run_seeds
+from surepick.simulation.run import AnyProblem, Instance, Job, instance_of, is_problem, new_learner, prepared, run_seeds
 from surepick.simulation.runs import brief
 
 FORMAT = 1
@@ -295,7 +295,15 @@ def draw_problem(source: str | Source, arguments: Mapping[str, Any], seed: int |
     parameters = _parameters(source)
     takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
     own = {key: value for key, value in arguments.items() if key in parameters or (takes_all and key != "epsilon")}
+    if unknown := sorted(arguments.keys() - own.keys() - {"noise_std", "epsilon"}):  # of a plug-in, read only now
+        named = ", ".join(parameters) or "none"
+        raise InvalidInput(f"{source.name} takes no {unknown[0]!r}; its arguments are {named}.")
     problem = _generator(source)(**own, **({} if seed is None else {"seed": seed}))
+    if not is_problem(problem):
+        raise InvalidInput(
+            f"{source.name} must return a problem, such as `surepick.problems.Problem(X=..., theta=..., name=...)`, "
+            f"got a {type(problem).__name__}."
+        )
     noise_std = None if "noise_std" in own else arguments.get("noise_std")
     return problem if noise_std is None else replace(problem, noise_std=noise_std)
 

@@ -270,8 +270,13 @@ def new_learner(job: Job, instance: Instance, seed: int) -> Learner:
     algorithm: Any = job.algorithm
     is_object = isinstance(algorithm, str) or (hasattr(algorithm, "compose") and not isinstance(algorithm, type))
     if not is_object:
-        own = inspect.signature(algorithm).parameters.keys()
-        known |= {name: options.pop(name) for name in (OF_TASK & options.keys()) - own}
+        parameters = inspect.signature(algorithm).parameters
+        known |= {name: options.pop(name) for name in (OF_TASK & options.keys()) - parameters.keys()}
+        takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+        if not takes_all and (unknown := sorted(options.keys() - parameters.keys())):
+            raise InvalidInput(
+                f"{algorithm.__name__} has no option {unknown[0]!r}; its options are {', '.join(parameters) or 'none'}."
+            )
         algorithm, options = algorithm(**options), {}
     return Learner(algorithm, instance.arms, **known, **options)
 
