@@ -84,9 +84,19 @@ from surepick.algorithms import names as algorithms
 from surepick.core.checks import check_delta, check_epsilon, check_noise_std
 from surepick.errors import InvalidInput
 from surepick.learning.snapshot import Algorithm
-from surepick.simulation import datasets, problems
+from surepick.simulation import datasets, pools, problems
 from surepick.simulation.parallel import text_of
-from surepick.simulation.run import AnyProblem, Instance, Job, instance_of, is_problem, new_learner, prepared, run_seeds
+from surepick.simulation.run import (
+    AnyProblem,
+    Instance,
+    Job,
+    goal_of,
+    instance_of,
+    is_problem,
+    new_learner,
+    prepared,
+    run_seeds,
+)
 from surepick.simulation.runs import brief
 
 FORMAT = 1
@@ -98,7 +108,7 @@ EXPERIMENTS: Any = resources.files("surepick.simulation") / "experiments"
 
 GENERATORS: dict[str, Callable[..., AnyProblem]] = {
     name: function
-    for module in (problems, datasets)
+    for module in (problems, pools, datasets)
     for name, function in vars(module).items()
     if inspect.isfunction(function) and function.__module__ == module.__name__ and not name.startswith("_")
 }
@@ -709,7 +719,7 @@ def job_of(cell: Cell) -> Job:
         cell.delta,
         cell.epsilon,
         cell.bounds,
-        algorithm.options.get("m", 1),
+        canonical_json(goal_of(algorithm.options)),
     )
     options: dict[str, Any] = {**algorithm.options, **{name: KNOWLEDGE[name] for name in algorithm.knows}}
     audit = options.pop("audit", 0)
@@ -727,8 +737,9 @@ def job_of(cell: Cell) -> Job:
 
 
 @lru_cache(N_INSTANCES)
-def _instance(source: Source, arguments: str, delta: float, epsilon: float, bounds: bool, m: int) -> Instance:  # noqa: FBT001
-    return prepared(draw_problem(source, json.loads(arguments)), delta=delta, epsilon=epsilon, bounds=bounds, m=m)
+def _instance(source: Source, arguments: str, delta: float, epsilon: float, bounds: bool, goal: str) -> Instance:  # noqa: FBT001
+    problem = draw_problem(source, json.loads(arguments))
+    return prepared(problem, delta=delta, epsilon=epsilon, bounds=bounds, goal=json.loads(goal))
 
 
 def _algorithm(plugin: Plugin) -> Callable[..., Algorithm]:
