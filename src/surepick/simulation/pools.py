@@ -30,7 +30,7 @@ class PoolProblem:
     Examples:
         >>> import surepick as sp
         >>> table = [[1, 0, 0], [1, 1, 0], [0, 0, 1], [1, 0, 0]]
-        >>> problem = PoolProblem(scores=table, name="four questions")
+        >>> problem = sp.problems.PoolProblem(scores=table, name="four questions")
         >>> sp.simulate(problem, n_runs=5).correct.all()
         np.True_
     """
