@@ -32,7 +32,7 @@ def measured(n_runs: int = N_RUNS) -> list[dict[str, Any]]:
     records = []
     for name, (make, epsilon) in PROBLEMS.items():
         problem = make()
-        # With a tolerance fewer pulls suffice, and no bound is known.
+        # With a tolerance the bound counts how many answers are right, and may be 0; it is left out here.
         bound = None if epsilon else float(lower_bound(problem.X, problem.theta, DELTA, problem.noise_std))
         for label, algorithm in ALGORITHMS.items():
             runs = sp.simulate(

@@ -62,8 +62,8 @@ def test_a_name_without_an_example_is_found() -> None:
         "```python\nsp.plan(X)\n```\n## two\n```output\n3\n```\n```{eval-rst}\n.. autofunction:: surepick.plan\n```\n"
     )
     assert list(without_example(page)) == []  # its docstring has one
-    other = page.replace("surepick.plan", "surepick.lower_bound").replace("sp.plan", "sp.lower_bound")
-    assert list(without_example(other)) == ["surepick.lower_bound"]
+    other = page.replace("surepick.plan", "surepick.optimal_design").replace("sp.plan", "sp.optimal_design")
+    assert list(without_example(other)) == ["surepick.optimal_design"]
     shown = other.replace("## two\n", "")
     assert list(without_example(shown)) == []
 

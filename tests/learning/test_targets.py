@@ -229,12 +229,10 @@ def test_a_control_takes_offsets_and_drift(options: dict[str, Any]) -> None:
     }
 
 
-def test_sets_of_vectors_and_plans_are_refused() -> None:
-    """Both say what to do."""
+def test_sets_of_vectors_are_refused() -> None:
+    """The message says what to do."""
     with pytest.raises(InvalidInput, match="`threshold` needs a list of arms"):
         Learner("lazy-track-and-stop", sp.Sphere(3), threshold=1.0, epsilon=0.1)
-    with pytest.raises(InvalidInput, match="`threshold` has no plan yet"):
-        sp.plan(np.eye(2), theta=[1.0, 0.0], noise_std=1.0, threshold=0.5)
 
 
 def test_the_lower_bound_of_calls() -> None:

@@ -59,7 +59,15 @@ class Sampler:
 
 @pytest.mark.parametrize(
     ("is_greedy", "options"),
-    [(False, {"noise_std": 0.3}), (False, {}), (False, {"noise": "per-arm"}), (True, {"noise_std": 0.3}), (True, {})],
+    [
+        (False, {"noise_std": 0.3}),
+        (False, {}),
+        (False, {"noise": "per-arm"}),
+        (True, {"noise_std": 0.3}),
+        (True, {}),
+        (True, {"noise": "per-arm"}),
+        (True, {"noise": "symmetric"}),
+    ],
 )
 def test_blocks_of_one_pull_are_joined_and_stop(is_greedy: bool, options: dict[str, Any]) -> None:
     """Without joined blocks no bet is ever made: the evidence stays 0 for ever."""
@@ -73,6 +81,107 @@ def test_blocks_of_one_pull_are_joined_and_stop(is_greedy: bool, options: dict[s
     )
     assert result.stopped
     assert result.best == 0
+
+
+@pytest.mark.parametrize("n_arms", [3, 5, 6])
+def test_repeated_plans_hold_all_arms_that_the_sampler_wants(n_arms: int) -> None:
+    """With a noise for each arm: the start is not repeated, and a greedy sampler knows that its plan will be.
+
+    If each block of one pull is repeated, a sampler that goes round with the number of its asks measures one arm for
+    ever; if it does not know of the repetitions, it measures one arm in each block.
+    """
+    rng, means = np.random.default_rng(0), np.arange(n_arms, 0.0, -1.0)
+    result = sp.identify(
+        np.eye(n_arms),
+        lambda arm: means[arm] + 0.3 * rng.standard_normal(),
+        algorithm=OneByOne(is_greedy=True),
+        noise="per-arm",
+        max_pulls=300,
+    )
+    assert result.stopped
+    assert max(result.counts.values()) - min(result.counts.values()) <= 6
+
+
+def test_plans_grow_with_the_run() -> None:
+    """Three repetitions of a plan of 3 % of the pulls: few long blocks tell more of the noise than many short ones."""
+    learner = sp.create_learner(OneByOne(), ARMS, seed=1, noise="per-arm", delta=1e-12)
+    rng, lengths = np.random.default_rng(0), []
+    for _ in range(40):
+        asked = learner.next_arms(max(1, learner.n_planned))
+        asked += learner.next_arms(learner.n_planned) if learner.n_planned else []
+        lengths.append(len(asked))
+        for arm in asked:
+            learner.tell(arm, ARMS[arm] @ THETA + rng.standard_normal())
+    assert lengths[-1] > 10
+    assert lengths[-1] == pytest.approx(0.09 * sum(lengths[:-1]), abs=3)
+
+
+class Odd:
+    """A sampler whose block and arm are given."""
+
+    def __init__(self, length: Any, arm: Any) -> None:
+        self._length, self._arm = length, arm
+
+    def open(self, context: SamplerContext) -> Any:
+        """Return the length."""
+        return self._length
+
+    def next(self) -> Any:
+        """Return the arm."""
+        return self._arm
+
+    def pulls_per_nat(self) -> float:
+        """Unknown."""
+        return math.inf
+
+
+@dataclass(frozen=True, kw_only=True)
+class Composed:
+    """An algorithm whose parts are given."""
+
+    parts: Any
+
+    def compose(self, task: Task) -> Any:
+        """Return the parts."""
+        return self.parts
+
+
+@pytest.mark.parametrize("rule", [sp.stopping.Evidence(), sp.stopping.Betting()])
+@pytest.mark.parametrize(
+    ("length", "arm", "named"),
+    [
+        *((length, 0, "open") for length in (0, None, 1.0, True)),
+        *((1, arm, "next") for arm in (4, -1, 0.0, "a", None)),
+    ],
+)
+def test_a_sampler_that_returns_no_number_is_named(rule: sp.stopping.Rule, length: Any, arm: Any, named: str) -> None:
+    """The message has the method, what it must return, and the class."""
+    learner = sp.create_learner(Composed(parts=(Odd(length, arm), rule)), ARMS, noise_std=1.0)
+    with pytest.raises(sp.InvalidInput, match=rf"`{named}` must return .* from Odd"):
+        learner.next_arms()
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    """A length and an arm may come from an array."""
+    learner = sp.create_learner(
+        Composed(parts=(Odd(np.int64(3), np.int64(2)), sp.stopping.Evidence())), ARMS, noise_std=1.0
+    )
+    assert learner.next_arms() == [2]
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        (None, "got a NoneType"),
+        (Odd(1, 0), "got a Odd"),
+        ((object(), sp.stopping.Evidence()), "a sampler without `open`"),
+        ((Odd(1, 0), "evidence"), "str in the place of the rule"),
+    ],
+)
+def test_compose_that_returns_something_else_is_named(parts: Any, said: str) -> None:
+    """A sampler and a rule are needed."""
+    with pytest.raises(sp.InvalidInput, match=said):
+        sp.create_learner(Composed(parts=parts), ARMS, noise_std=1.0)
 
 
 def test_a_joined_block_is_fixed_when_it_opens_and_measures_several_arms() -> None:

@@ -149,3 +149,30 @@ def test_keys_of_earlier_experiments_stay() -> None:
     """A problem by name has the key that it had, so that saved runs are found."""
     cell = module.parse_experiment(TINY, "tiny").cells()[0]
     assert cell.key.startswith("a6ccc51375beb382")
+
+
+@pytest.mark.parametrize(
+    ("problem", "said"),
+    [
+        ('plugin = "own.py:coins"\narguments = { lo = 0.2 }', "coins takes no 'lo'; its arguments are low"),
+        ('plugin = "own.py:number"', "number must return a problem, such as .*, got a int"),
+    ],
+)
+def test_a_problem_in_a_file_is_checked_before_the_first_run(tmp_path: Path, problem: str, said: str) -> None:
+    """An argument that the function does not take would be left out without a word."""
+    path = written(tmp_path, problem)
+    (tmp_path / "own.py").write_text(PLUGIN + "\n\ndef number():\n    return 3\n")
+    with pytest.raises(InvalidInput, match=said):
+        sweep(read_experiment(path), tmp_path / "out", n_runs=1)
+
+
+def test_an_option_that_an_own_algorithm_does_not_have_is_named(tmp_path: Path) -> None:
+    """With those that it has."""
+    (tmp_path / "mine.py").write_text(
+        "from surepick.algorithms import Uniform\n\n\nclass Mine:\n    def __init__(self, share=0.5):\n"
+        "        self.share = share\n\n    def compose(self, task):\n        return Uniform().compose(task)\n"
+    )
+    own = ('name = "uniform"\n\n', 'plugin = "mine.py:Mine"\noptions = { shar = 0.5 }\n\n')
+    path = written(tmp_path, 'plugin = "own.py:coins"', own)
+    with pytest.raises(InvalidInput, match="Mine has no option 'shar'; its options are share"):
+        sweep(read_experiment(path), tmp_path / "out", n_runs=1)

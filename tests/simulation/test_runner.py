@@ -138,7 +138,7 @@ def test_every_noise_model_can_be_simulated(noise: dict) -> None:
         ({"only": 5}, "only"),
         ({"only": np.array(5)}, "only"),
         ({"only": {0: 1}}, "only"),
-        ({"epsilon": 0.1, "bounds": True}, "bounds"),
+        ({"epsilon": 0.1, "bounds": True, "m": 2}, "bounds"),
         ({"epsilon": "a", "bounds": True}, "epsilon"),
         ({"bounds": "no"}, "bounds"),
         ({"progress": "yes"}, "progress"),

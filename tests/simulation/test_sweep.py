@@ -327,7 +327,7 @@ def test_what_cannot_be_run_is_refused_before_anything_runs(tmp_path: Path, chan
 def test_options_of_a_plug_in_are_checked(own: Path) -> None:
     """An option it does not have is named."""
     experiment = tiny((OWN[0], OWN[1] + "options = { fails = 1 }\n\n"), folder=own)
-    with pytest.raises(InvalidInput, match=r"cannot be run: TypeError: .*unexpected keyword argument 'fails'"):
+    with pytest.raises(InvalidInput, match=r"cannot be run: Own has no option 'fails'; its options are fails_at"):
         sweep(experiment, own / "out", n_runs=1)
 
 

@@ -12,6 +12,7 @@ log is followed: the sampler is told of it when the next plan must be made.
 """
 
 import math
+import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,11 +21,12 @@ from typing import Literal, NamedTuple, final
 
 import numpy as np
 
+from surepick.arms.base import ArmSet
 from surepick.arms.views import Task
 from surepick.core.linalg import one_blas_thread
 from surepick.errors import InvalidInput
 from surepick.learning.groups import ITEM, GroupLabel, check_fixed, label_text
-from surepick.sampling.base import Apportions, Follows, Sampler, SamplerContext, SubBlocks
+from surepick.sampling.base import Apportions, Follows, Sampler, SamplerContext, SubBlocks, drawn, opened
 from surepick.sampling.pool import PoolSampler
 from surepick.stopping.base import Rule, Start
 from surepick.types import Array, AskNumber, ResultNumber
@@ -444,6 +446,7 @@ class Plans:
         """Whether the last plan that was checked is another than the own one."""
         self._costs, self._budget, self._least = costs, budget, rule.min_block(task)
         self._batch = task.batch
+        self._n_arms = task.rows.n_arms if isinstance(task.arms, ArmSet) else sys.maxsize  # vectors get numbers later
         self._has_offsets = task.groups == "offset"
         self._spent = 0.0  # cost of all asks so far
         self._left: deque[int] = deque()
@@ -466,7 +469,7 @@ class Plans:
             left, size = ends
             length = left + max(0, math.ceil((length - left) / size)) * size
         if isinstance(self.sampler, PoolSampler):
-            arms = [self.sampler.next() for _ in range(length)]
+            arms = [self._draw() for _ in range(length)]
             price, is_last = sum(map(self.cost_of, arms)), self.sampler.is_last
             if self._budget is not None and price > self._budget - self._spent:  # part of an item is no use
                 length, arms, is_last = 0, [], True
@@ -479,7 +482,7 @@ class Plans:
                     f"a block that is written down, or must be in random order, can have {LONGEST:,} asks, got "
                     f"{length:,}; use another algorithm, or a schedule with shorter blocks."
                 )
-            arms = [self.sampler.next() for _ in range(length)]
+            arms = [self._draw() for _ in range(length)]
         n_parts = self.sampler.n_parts if isinstance(self.sampler, SubBlocks) else 1
         if self._is_shuffled(context):
             arms = shuffled(arms, self._seed, first, n_parts, in_pairs=self._has_offsets)
@@ -507,7 +510,7 @@ class Plans:
         plan = followed.plan
         if checks:
             assert followed.context is not None
-            length, own = self._look(followed.context), [self.sampler.next() for _ in plan.arms]
+            length, own = self._look(followed.context), [self._draw() for _ in plan.arms]
             if self._is_shuffled(followed.context):
                 own = shuffled(own, self._seed, plan.first, plan.n_parts, in_pairs=self._has_offsets)
             # A budget cuts blocks short, or lengthens the last. Groups lengthen any.
@@ -552,7 +555,7 @@ class Plans:
 
     def next(self) -> int:
         """Return the next arm; beyond the end of a block, the next one of the sampler."""
-        return self._left.popleft() if self._left else self.sampler.next()
+        return self._left.popleft() if self._left else self._draw()
 
     def skip(self) -> None:
         """Pass over the next arm, which is known."""
@@ -566,7 +569,7 @@ class Plans:
     def peek(self, n: int) -> list[int]:
         """Return the next n arms, which stay the next."""
         while len(self._left) < n:
-            self._left.append(self.sampler.next())
+            self._left.append(self._draw())
         return list(islice(self._left, n))
 
     def drop_rest(self) -> None:
@@ -602,8 +605,12 @@ class Plans:
     def _look(self, context: SamplerContext) -> int:
         if isinstance(self.sampler, Apportions):
             self._wanted.append((context.n_pulls, self.sampler.planned()))
-        length = self.sampler.open(context)
+        length = opened(self.sampler, context)
         return self._batch or length
+
+    def _draw(self) -> int:
+        """Return the sampler's next arm."""
+        return drawn(self.sampler, self._n_arms)
 
     def _within_budget(self, length: int, whole: float) -> tuple[list[int], bool]:
         """Draw the arms of a block, as many as the budget allows; return them and whether the budget ends with them.
@@ -611,7 +618,7 @@ class Plans:
         It ends if little would be left after them.
         """
         left, drawn = whole, list[int]()
-        while (price := self.cost_of(arm := self.sampler.next())) <= left:
+        while (price := self.cost_of(arm := self._draw())) <= left:
             drawn.append(arm)
             left -= price
             # A rest that is too small for a block of its own is spent in this one: bets are on whole blocks.

@@ -37,7 +37,7 @@ from surepick.learning.settlement import Setting, Settlement
 from surepick.learning.snapshot import Algorithm, Ask, Decision, Snapshot
 from surepick.learning.spec import Spec, TaskOptions, takes_options
 from surepick.learning.state import LearnerState
-from surepick.sampling.base import Follows, JoinedBlocks
+from surepick.sampling.base import Follows, JoinedBlocks, Sampler
 from surepick.stopping.base import Rule
 from surepick.stopping.betting import Betting, has_sets
 from surepick.types import Arm, Array, ResultNumber
@@ -136,7 +136,7 @@ class Learner:
     def _begin(self) -> None:
         if why := unsupported(self._composition, self.algorithm, self.task):
             raise InvalidInput(why)
-        sampler, self.rule = self._composition.compose(self.task)
+        sampler, self.rule = _parts(self._composition.compose(self.task), self.algorithm)
         if why := self.rule.unsupported(self.task):
             raise InvalidInput(why)
         if self.rule.plans_budget:  # it spends the budget by itself, and then stops with its own answer
@@ -154,7 +154,7 @@ class Learner:
         # A sampler that follows plans keeps to the length by itself. Logs of earlier releases go on as they began.
         is_paired = self.task.groups == "offset"  # pairs have their own lengths
         if least > 1 and self.task.edition > 1 and not (is_paired or isinstance(sampler, Follows)):
-            sampler = JoinedBlocks(sampler, self.task.rows, least)
+            sampler = JoinedBlocks(sampler, self.task.rows, least, is_plan=self.noise_model.is_repeated)
         sampler = self.noise_model.sampler(sampler, self.measured_arms.dim)
         setting = Setting(self.task, self.rule, self.noise_model, self.earlier, self.spec.items)
         costs = None if self.spec.rounds is not None else self.costs  # rounds are counted, not priced
@@ -430,6 +430,23 @@ class Learner:
     def result(self, *, interrupted: bool = False) -> Result:
         """Return the present state as a `Result`, as `identify` does."""
         return result_of(self, self.reader, interrupted=interrupted)
+
+
+def _parts(composed: Any, algorithm: str) -> tuple[Sampler, Rule]:
+    """Return what `compose` of an algorithm returned, if it is a sampler and a rule."""
+    if isinstance(composed, tuple) and len(composed) == 2:
+        sampler, rule = composed
+        lacks = [name for name in ("open", "next", "pulls_per_nat") if not callable(getattr(sampler, name, None))]
+        if not lacks and callable(getattr(rule, "start", None)):
+            return sampler, rule
+        said = f"a sampler without `{lacks[0]}`" if lacks else f"{type(rule).__name__} in the place of the rule"
+    else:
+        said = f"a {type(composed).__name__}"
+    raise InvalidInput(
+        f"`compose` of {algorithm} must return a sampler and a stopping rule, got {said}; subclass "
+        "`surepick.sampling.base.Sampler` with methods `open` and `next`, and return it with a rule such as "
+        "`surepick.stopping.Betting()`."
+    )
 
 
 def _batch_size(n: int) -> int:

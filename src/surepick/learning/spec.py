@@ -320,6 +320,7 @@ class Spec:
         in_identity="if set",
         in_log="if set",
         flag_type=float,
+        in_plan=True,
     )
     control: str | int | None = _declared(
         None,
@@ -329,6 +330,7 @@ class Spec:
         in_log="if set",
         flag_type=str,
         file_type=str | int,
+        in_plan=True,
     )
     margin: float = _declared(
         0.0,
@@ -337,6 +339,7 @@ class Spec:
         in_identity="if set",
         in_log="if set",
         limits={"ge": 0},
+        in_plan=True,
     )
     calls: CallsName = _declared(
         "all",
@@ -345,6 +348,7 @@ class Spec:
         partial(_one_of, "calls", get_args(CallsName)),
         in_identity="if set",
         in_log="if set",
+        in_plan=True,
     )
     costs: "ArrayLike | None" = _declared(
         None, "Column of the arms' file that says what a pull of each costs.", in_plan=True, flag_type=str

@@ -20,6 +20,10 @@ judges a block by its own pulls, A_k = sum x x' over them: the block is worth 1 
 is not in the range of A_k. Early blocks have hardly more pulls than there are features, and a few whole pulls
 approximate a design poorly. So a short experiment takes more pulls than its design predicts.
 
+*Calls against a target.* The price of a row is log(K/delta) for calls="all", and log(1/delta) for the last rows of a
+long list with calls="fdr". Rows are called one by one and the design turns to the others, so k = 1. On seven problems
+4 to 8 simulated runs took 0.75 to 1.25 times the forecast on average: an estimate.
+
 *The difficulty.* Notation: y_j = (x_u - x_j) / (theta'(x_u - x_j) + epsilon) for u among the m best and j among the
 others; arms x_a with noise s_a and cost c_a per pull. A pull of x_a with noise s_a is as informative as a pull of
 x_a/s_a with noise 1, and a unit of cost spent on x_a as one pull of x_a/sqrt(c_a). Let T = 2 min over w of max over y
@@ -36,11 +40,13 @@ import numpy as np
 import scipy
 
 from surepick.arms.base import ArmSet
+from surepick.arms.finite import FiniteArms
 from surepick.arms.views import divided
 from surepick.core.design import Design
-from surepick.core.design.directions import GapDirections
+from surepick.core.design.directions import Directions, GapDirections, RowDirections
 from surepick.core.design.generation import PreparedArms
 from surepick.core.design.solve import separating_design
+from surepick.core.design.targets import Target, rows_apart
 from surepick.core.extrapolation import PulledRows, extrapolated_share
 from surepick.types import Array, IntArray
 
@@ -211,6 +217,7 @@ def difficulty(
     epsilon: float = 0.0,
     costs: Array | None = None,
     m: int = 1,
+    target: Target | None = None,
 ) -> Difficulty:
     """Return the pulls and the cost per nat of evidence.
 
@@ -222,11 +229,12 @@ def difficulty(
         epsilon: slack.
         costs: cost of a pull of every arm (K,); None means 1 each.
         m: number of best arms sought.
+        target: what arms are held against, instead of the best that is sought.
 
     Raises:
-        TiedArms: the m-th best arm and the next are equally good.
+        TiedArms: the m-th best arm and the next are equally good, or one is on the target.
     """
-    directions = GapDirections(arms, theta, leaders=leaders_of(arms, theta, m), epsilon=epsilon)
+    directions = _directions(arms, theta, m, epsilon, target)
     measured = divided(arms, stds)
     plain = design = separating_design(PreparedArms(measured), directions, tol=TOL)
     price, support = 1.0, plain.support
@@ -238,21 +246,28 @@ def difficulty(
     shares = design.multipliers / design.multipliers.sum()
     curve, far_share = STRAIGHT, 0.0
     if start is not None:
-        if costs is not None:
+        if costs is not None and target is None:
             far_share = _far_share(arms, measured, theta, m, (support, pulled), start)
         # T is twice the largest y'A^-1 y.
-        hardest = math.sqrt(2.0) * directions.vectors(design.hardest)
+        hardest = directions.vectors(design.hardest) * (math.sqrt(2.0) if target is None else 1.0)
         curve = evidence_curve(measured, start, (support, pulled), hardest, shares)
     return Difficulty(
         time=design.value / price,
         # The perplexity of the multipliers: the effective number of rivals that carry the lower bound.
-        n_rivals=math.exp(-float(shares @ np.log(shares))),
+        # Every row has a call of its own: no leader waits for the slowest of its rivals.
+        n_rivals=math.exp(-float(shares @ np.log(shares))) if target is None else 1.0,
         price=price,
         least=math.nan if epsilon else float(plain.lower_bound),
         least_cost=math.nan if epsilon else float(design.lower_bound),
         curve=curve,
         far_share=far_share,
     )
+
+
+def _directions(arms: ArmSet, theta: Array, m: int, epsilon: float, target: Target | None) -> Directions:
+    if target is None:
+        return GapDirections(arms, theta, leaders=leaders_of(arms, theta, m), epsilon=epsilon)
+    return RowDirections(FiniteArms.rows_only(rows_apart(arms, target, theta, epsilon), least=1))
 
 
 def _far_share(

@@ -17,6 +17,7 @@ from surepick.arms.views import costs_given, divided
 from surepick.core.betting.sets import has_room
 from surepick.core.checks import check_count, check_delta, check_epsilon, check_seed
 from surepick.core.design import Design, optimal_design
+from surepick.core.design.targets import Target
 from surepick.errors import InvalidInput, TiedArms
 from surepick.learning.learner import Learner
 from surepick.learning.noise_models import NoiseModel, noise_model, takes_scale
@@ -72,6 +73,8 @@ class _Setting(NamedTuple):
     """The G-optimal design, with which every run begins."""
     spec: Spec
     """Options of simulated runs, the noise apart."""
+    target: Target | None = None
+    """What arms are held against, instead of the best that is sought."""
     noisiest: float | None = None
     """The standard deviation that is assumed of bounded rewards of which no level is known."""
 
@@ -81,7 +84,14 @@ class _Setting(NamedTuple):
     def _difficulty(self, scenario: Scenario, epsilon: float) -> Difficulty:
         try:
             return difficulty(
-                self.arms, scenario.theta, scenario.stds, start=self.start, epsilon=epsilon, costs=self.costs, m=self.m
+                self.arms,
+                scenario.theta,
+                scenario.stds,
+                start=self.start,
+                epsilon=epsilon,
+                costs=self.costs,
+                m=self.m,
+                target=self.target,
             )
         except TiedArms:
             if len(self.scenarios) == 1:
@@ -147,7 +157,7 @@ class Plan:
     """90 % quantile of the pulls."""
     lower_bound: float
     """Lower bound on the mean pulls of any method that errs with probability at most delta; NaN with epsilon > 0, for
-    which no bound is known."""
+    which `surepick.lower_bound` has one."""
     cost: float | None
     """Expected cost, if costs were given."""
     cost_lower_bound: float | None
@@ -169,8 +179,10 @@ class Plan:
 
     @cached_property
     def gap(self) -> float:
-        """Lead of the best arm over the next, in the median scenario."""
+        """Lead of the best arm over the next, or distance of the nearest arm from the target: the median scenario."""
         setting = self._setting
+        if (target := setting.target) is not None:
+            return float(np.median([target.least_distance(setting.arms, each.theta) for each in setting.scenarios]))
         return float(np.median([smallest_gap(setting.arms, each.theta, setting.m) for each in setting.scenarios]))
 
     def at(self, *, delta: float | None = None, epsilon: float | None = None) -> "Plan":
@@ -248,9 +260,7 @@ class Plan:
     def explain(self) -> str:
         """Return the plan as text."""
         setting, lines = self._setting, []
-        sought = "the best" if setting.m == 1 else f"the {setting.m} best"
-        slack = f", up to a loss of {self.epsilon:g}," if self.epsilon else ""
-        goal = f"to know {sought} of {setting.arms.n_arms:,} arms{slack} with a risk of {self.delta:g}"
+        goal = f"to know {self._sought()} with a risk of {self.delta:g}"
         span = f"in 8 of 10 runs {_said(self.low)} to {_said(self.high)}"
         if self.is_possible:
             lines.append(f"About {_said(self.pulls)} pulls {goal} ({span}).")
@@ -292,6 +302,19 @@ class Plan:
         lines.extend(self._in_batches())
         lines.extend(self._alternatives())
         return " ".join(lines)
+
+    def _sought(self) -> str:
+        """Say what the experiment is to find."""
+        setting, n = self._setting, f"{self._setting.arms.n_arms:,}"
+        if (target := setting.target) is None:
+            sought = "the best" if setting.m == 1 else f"the {setting.m} best"
+            return f"{sought} of {n} arms" + (f", up to a loss of {self.epsilon:g}," if self.epsilon else "")
+        against = f"meet {target.value:g}"
+        if target.control is not None:
+            names = getattr(setting.arms, "names", None)
+            control = f"arm {target.control}" if names is None else names[target.control]
+            against = f"are at most {-target.value:g} below {control}" if target.value else f"are better than {control}"
+        return f"which of {n} arms {against}" + (f", up to {self.epsilon:g}," if self.epsilon else "")
 
     def _in_batches(self) -> Iterable[str]:
         """Yield sentences on batches and rounds."""
@@ -396,10 +419,10 @@ def plan(
         >>> planned.is_possible, planned.lower_bound < planned.low < planned.pulls < planned.high
         (True, True)
     """
-    if odd := [name for name in ("threshold", "control") if options.get(name) is not None]:
+    if "pool" in options:
         raise InvalidInput(
-            f"`{odd[0]}` has no plan yet, which is about the best arm; `lower_bound(arms, theta, {odd[0]}=...)` says "
-            "how many pulls are needed at least; two to four times that is usual."
+            "`pool` has no plan: how many items it takes depends on how scores go together, which is not guessed; "
+            "`simulate` runs a `surepick.problems.PoolProblem`, a table such as `surepick.problems.pool` draws."
         )
     check_options(options, None, plan)
     given = {"theta": theta, "scenarios": scenarios, "pilot": pilot, "gap": gap}
@@ -416,6 +439,9 @@ def plan(
         raise InvalidInput(
             f"`noise_std` must be one number, or one for each of {rows.n_arms} arms, got {len(guess.stds)} of them."
         )
+    target = _target(spec, rows)
+    if target is not None:
+        _check_target(spec, m, gap)
     if gap is not None:
         found = from_gap(gap, rows, guess, m, spec.seed)
     elif pilot is not None:
@@ -424,8 +450,36 @@ def plan(
         found = from_thetas([theta] if scenarios is None else scenarios, rows, guess)
     start = optimal_design(rows if guess.stds is None else divided(rows, guess.stds), tol=START_TOL)
     noisiest = None if gap is None or guess.reward_range is None else float(found[0].stds[0])
-    setting = _Setting(rows, assumed, tuple(found), costs_given(spec.costs, rows), m, start, spec, noisiest)
+    setting = _Setting(rows, assumed, tuple(found), costs_given(spec.costs, rows), m, start, spec, target, noisiest)
     return _forecast(setting, setting.difficulties(epsilon), spec.delta, epsilon)
+
+
+def _target(spec: Spec, arms: ArmSet) -> Target | None:
+    """Return what arms are held against; a control is a name or a row number."""
+    if spec.threshold is not None:
+        return Target(spec.threshold, None, spec.calls)
+    if (control := spec.control) is None:
+        return None
+    names = getattr(arms, "names", None)
+    if isinstance(control, str):
+        known = list(names) if names is not None else [str(row) for row in range(arms.n_arms)]
+        control = known.index(control) if control in known else -1
+    if not 0 <= control < arms.n_arms:
+        raise InvalidInput(f"`control` must be the name or the row number of an arm, got {spec.control!r}.")
+    return Target(0.0 - spec.margin, control, spec.calls)
+
+
+def _check_target(spec: Spec, m: int, gap: float | None) -> None:
+    """Refuse what a plan beside a target does not know."""
+    named = "threshold" if spec.control is None else "control"
+    if gap is not None:
+        raise InvalidInput(
+            f"`gap` says how far the best arm is ahead, which says nothing of `{named}`; give `theta`, `scenarios` or "
+            "`pilot`."
+        )
+    for option, is_given in {"m": m > 1, "rounds": spec.rounds is not None}.items():
+        if is_given:
+            raise InvalidInput(f"`{option}` must be left out of a plan beside `{named}`.")
 
 
 def _noise(noise: Any = "same", noise_std: Any = None, **bounds: Any) -> tuple[NoiseModel, NoiseModel]:
@@ -465,6 +519,10 @@ def _law(setting: _Setting, known: Difficulty, rarity: float, delta: float) -> L
     if not math.isfinite(known.time):
         return Law(math.inf, 1.0)
     dim, m = setting.arms.dim * rarity, setting.m
+    if setting.target is not None:
+        price = delta if setting.target.calls == "fdr" else delta / setting.arms.n_arms
+        pulls = expected_pulls(known.time, price, first=2.0 * dim, learning=LEARNING * dim, curve=known.curve)
+        return Law(pulls, math.sqrt(2.0 * known.time / pulls))
     # One hypothesis is true with accounts of sets. Else any of m may be rejected by mistake, or of K - m if these are
     # fewer.
     price = delta if has_room(setting.arms.n_arms, m) else delta / min(m, setting.arms.n_arms - m)

@@ -19,6 +19,7 @@ import numpy as np
 
 from surepick.arms.base import ArmSet
 from surepick.core.estimate import LeastSquares
+from surepick.errors import InvalidInput
 from surepick.types import Array, BoolArray, IntArray
 
 
@@ -88,6 +89,38 @@ class Follows(Protocol):
         ...
 
 
+def opened(sampler: Sampler, context: SamplerContext) -> int:
+    """Return the length of the sampler's next block.
+
+    Raises:
+        InvalidInput: it is not a number of pulls.
+    """
+    length: object = sampler.open(context)
+    if isinstance(length, bool) or not isinstance(length, int | np.integer) or length < 1:
+        raise InvalidInput(
+            f"`open` must return the number of pulls of the next block, at least 1, got {length!r} from "
+            f"{type(sampler).__name__}; return 1 to choose one arm at a time."
+        )
+    return int(length)
+
+
+def drawn(sampler: Sampler, n_arms: int) -> int:
+    """Return the sampler's next arm.
+
+    Raises:
+        InvalidInput: it is not the number of an arm.
+    """
+    arm: object = sampler.next()
+    if type(arm) is int and 0 <= arm < n_arms:
+        return arm
+    if isinstance(arm, bool) or not isinstance(arm, int | np.integer) or not 0 <= arm < n_arms:
+        raise InvalidInput(
+            f"`next` must return the number of an arm, from 0 to {n_arms - 1}, got {arm!r} from "
+            f"{type(sampler).__name__}; correct the sampler."
+        )
+    return int(arm)
+
+
 @final
 class JoinedBlocks(Sampler):
     """A sampler whose blocks can be bet on: blocks with fewer pulls than dimensions are joined.
@@ -98,38 +131,47 @@ class JoinedBlocks(Sampler):
     thus does not choose one arm again and again. All arms are still fixed when the block opens. Before there is an
     estimate no bet is made, and blocks are left as they are.
 
+    Where a block is repetitions of one plan (`SubBlocks`), short blocks are joined to a whole plan, which is as long as
+    there are dimensions, or 3 % of all pulls so far: few repetitions of a short plan say little about the noise.
+
     Args:
         sampler: chooses arms.
         arms: the arms, in whitened coordinates.
         least: fewest pulls of a joined block.
+        is_plan: whether the block will be repeated.
     """
 
-    def __init__(self, sampler: Sampler, arms: ArmSet, least: int) -> None:
-        self._sampler, self._arms, self._least = sampler, arms, least
+    def __init__(self, sampler: Sampler, arms: ArmSet, least: int, *, is_plan: bool = False) -> None:
+        self._sampler, self._arms, self._least, self._is_plan = sampler, arms, least, is_plan
         self._left: deque[int] = deque()
+        self.is_joined = False
+        """Whether the newest block was short and is joined, or left as it is for want of an estimate."""
 
     def open(self, context: SamplerContext) -> int:
         """Plan a block, of several blocks of the sampler if they are short."""
         self._left.clear()
-        length = self._sampler.open(context)
+        length = opened(self._sampler, context)
         # A block with as many pulls as dimensions can be bet on, if not well.
-        if context.theta is None or length >= min(self._arms.dim, self._least):
+        self.is_joined = length < min(self._arms.dim, self._least)
+        if context.theta is None or not self.is_joined:
             return length
+        least = max(self._arms.dim, math.ceil(PLAN_SHARE * context.n_asked)) if self._is_plan else self._least
         estimate = context.estimate.snapshot()
         while True:
-            planned = [self._sampler.next() for _ in range(length)]
+            planned = [drawn(self._sampler, self._arms.n_arms) for _ in range(length)]
             self._left.extend(planned)
-            if len(self._left) >= self._least:
+            if len(self._left) >= least:
                 return len(self._left)
-            X = self._arms.gather(planned)
-            estimate.update_many(X, X @ context.theta, planned)
-            n = len(self._left)
+            copies = FEWEST if self._is_plan else 1  # each pull of a plan will be made that often
+            X = self._arms.gather(planned * copies)
+            estimate.update_many(X, X @ context.theta, planned * copies)
+            n = copies * len(self._left)
             told = replace(context, n_pulls=context.n_pulls + n, n_asked=context.n_asked + n, estimate=estimate)
-            length = self._sampler.open(told)
+            length = opened(self._sampler, told)
 
     def next(self) -> int:
         """Return the next arm of the block; beyond its end, the next arm of the sampler."""
-        return self._left.popleft() if self._left else self._sampler.next()
+        return self._left.popleft() if self._left else drawn(self._sampler, self._arms.n_arms)
 
     def pulls_per_nat(self) -> float:
         """Return the value of the wrapped sampler."""
@@ -145,6 +187,10 @@ class JoinedBlocks(Sampler):
 # 6, 8 and 16 repetitions, the problems of `benchmarks.trust` needed 1094, 1091, 1056, 1147, 1167 (+- 80) and 642, 742,
 # 792, 857, 1069 (+- 60) pulls, in 40 to 60 runs each.
 FEWEST, MOST = 3, 4
+
+
+PLAN_SHARE = 0.03
+"""Blocks of three such plans grow about as those of the default schedule."""
 
 
 @final
@@ -170,8 +216,12 @@ class SubBlocks(Sampler):
     def open(self, context: SamplerContext) -> int:
         """Plan a block of about the sampler's length."""
         length = self._sampler.open(context)
-        self.n_parts = min(max(length // self._dim, FEWEST), MOST)
-        n = max(math.ceil(length / self.n_parts), min(length, self._dim))
+        if isinstance(self._sampler, JoinedBlocks) and self._sampler.is_joined:
+            # A joined block is a plan. Without an estimate no bet is made, and the sampler goes on with its start.
+            self.n_parts, n = 1 if context.theta is None else FEWEST, length
+        else:
+            self.n_parts = min(max(length // self._dim, FEWEST), MOST)
+            n = max(math.ceil(length / self.n_parts), min(length, self._dim))
         self._left = deque([self._sampler.next() for _ in range(n)] * self.n_parts)
         return len(self._left)
 

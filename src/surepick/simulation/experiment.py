@@ -88,9 +88,19 @@ from surepick.algorithms import names as algorithms
 from surepick.core.checks import check_count, check_delta, check_epsilon, check_noise_std
 from surepick.errors import InvalidInput
 from surepick.learning.snapshot import Algorithm
-from surepick.simulation import datasets, problems, problems_published
+from surepick.simulation import datasets, pools, problems, problems_published
 from surepick.simulation.parallel import text_of
-from surepick.simulation.run import AnyProblem, Instance, Job, instance_of, new_learner, prepared, run_seeds
+from surepick.simulation.run import (
+    AnyProblem,
+    Instance,
+    Job,
+    goal_of,
+    instance_of,
+    is_problem,
+    new_learner,
+    prepared,
+    run_seeds,
+)
 from surepick.simulation.runs import brief
 
 FORMAT = 1
@@ -102,7 +112,7 @@ EXPERIMENTS: Any = resources.files("surepick.simulation") / "experiments"
 
 GENERATORS: dict[str, Callable[..., AnyProblem]] = {
     name: function
-    for module in (problems, problems_published, datasets)
+    for module in (problems, problems_published, pools, datasets)
     for name, function in vars(module).items()
     if inspect.isfunction(function) and function.__module__ == module.__name__ and not name.startswith("_")
 }
@@ -305,7 +315,15 @@ def draw_problem(source: str | Source, arguments: Mapping[str, Any], seed: int |
     takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
     of_run = {"epsilon", "budget"}
     own = {key: value for key, value in arguments.items() if key in parameters or (takes_all and key not in of_run)}
+    if unknown := sorted(arguments.keys() - own.keys() - of_run - {"noise_std"}):  # of a plug-in, read only now
+        named = ", ".join(parameters) or "none"
+        raise InvalidInput(f"{source.name} takes no {unknown[0]!r}; its arguments are {named}.")
     problem = _generator(source)(**own, **({} if seed is None else {"seed": seed}))
+    if not is_problem(problem):
+        raise InvalidInput(
+            f"{source.name} must return a problem, such as `surepick.problems.Problem(X=..., theta=..., name=...)`, "
+            f"got a {type(problem).__name__}."
+        )
     noise_std = None if "noise_std" in own else arguments.get("noise_std")
     return problem if noise_std is None else replace(problem, noise_std=noise_std)
 
@@ -712,7 +730,7 @@ def job_of(cell: Cell) -> Job:
         cell.delta,
         cell.epsilon,
         cell.bounds,
-        algorithm.options.get("m", 1),
+        canonical_json(goal_of(algorithm.options)),
     )
     options: dict[str, Any] = {**algorithm.options, **{name: KNOWLEDGE[name] for name in algorithm.knows}}
     audit = options.pop("audit", 0)
@@ -732,8 +750,9 @@ def job_of(cell: Cell) -> Job:
 
 
 @lru_cache(N_INSTANCES)
-def _instance(source: Source, arguments: str, delta: float, epsilon: float, bounds: bool, m: int) -> Instance:  # noqa: FBT001
-    return prepared(draw_problem(source, json.loads(arguments)), delta=delta, epsilon=epsilon, bounds=bounds, m=m)
+def _instance(source: Source, arguments: str, delta: float, epsilon: float, bounds: bool, goal: str) -> Instance:  # noqa: FBT001
+    problem = draw_problem(source, json.loads(arguments))
+    return prepared(problem, delta=delta, epsilon=epsilon, bounds=bounds, goal=json.loads(goal))
 
 
 def _algorithm(plugin: Plugin) -> Callable[..., Algorithm]:

@@ -32,7 +32,7 @@ from surepick.core.checks import check_count, check_delta, check_epsilon, check_
 from surepick.errors import InvalidInput, SurepickError
 from surepick.learning.learner import Learner
 from surepick.learning.snapshot import Algorithm
-from surepick.simulation.run import AnyProblem, Job, Outcome, is_problem, prepared, run_once
+from surepick.simulation.run import AnyProblem, Job, Outcome, goal_of, is_problem, prepared, run_once
 from surepick.simulation.runs import MEASURED, Runs
 
 LINE_SECONDS = 30.0
@@ -378,9 +378,11 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
         progress: show the progress on standard error, or call a function with (runs done, runs in all).
         options: options of the learner and of the algorithm. `reward_range`, `rewards` and `noise` take the place of
             the problem's `noise_std`: rewards are drawn from that noise model, unless the problem has a `pull` of its
-            own. With m above 1 an answer is a set, and wrong if any of its arms is not among the m best. A function is
-            called with the problem of the run and must return the option: `theta=lambda problem: problem.theta` tells
-            an oracle theta.
+            own. With m above 1 an answer is a set, and wrong if any of its arms is not among the m best. With
+            `threshold` or `control`, a row number, an answer is wrong if any call is off by more than epsilon. The
+            items of a `surepick.problems.PoolProblem` are asked in the random order of each run. A function is called
+            with the problem of the run and must return the option: `theta=lambda problem: problem.theta` tells an
+            oracle theta.
 
     Raises:
         InvalidInput: an argument cannot be used. An error inside a run carries a note with the run's number.
@@ -394,8 +396,10 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
     check_options(options, algorithm, simulate, Learner.__init__)
     index = range(check_count("n_runs", n_runs, least=1)) if only is None else _checked_only(only)
     epsilon = check_epsilon(epsilon)
-    if bounds and epsilon > 0:
-        raise InvalidInput("`bounds` needs epsilon = 0: with slack fewer pulls suffice; leave one of them out.")
+    if bounds and epsilon > 0 and options.get("m", 1) != 1:
+        raise InvalidInput(
+            "`bounds` needs epsilon = 0 beside m > 1, for which no bound is known; leave one of them out."
+        )
     job = Job(
         problem=problem,
         algorithm=algorithm,
@@ -410,8 +414,8 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
         refuses_ties=max_pulls is None and not epsilon and "budget" not in options,
     )
     if is_problem(problem):
-        m = options.get("m", 1)
-        job = job._replace(problem=prepared(problem, delta=job.delta, epsilon=epsilon, bounds=bounds, m=m))
+        goal = goal_of(options)
+        job = job._replace(problem=prepared(problem, delta=job.delta, epsilon=epsilon, bounds=bounds, goal=goal))
 
     def tell(state: State) -> None:
         if callable(progress) and state.done:

@@ -39,6 +39,8 @@ from surepick.core.checks import (
 )
 from surepick.core.design import characteristic_time
 from surepick.errors import InvalidInput
+from surepick.simulation.pools import PoolProblem as PoolProblem  # noqa: PLC0414 (public here too)
+from surepick.simulation.pools import pool as pool  # noqa: PLC0414
 
 Array = NDArray[np.float64]
 
@@ -102,6 +104,11 @@ class Problem:
     def answers(self) -> Array:
         """Possible answers as rows: the candidates if given, else the arms."""
         return self.X if self.candidates is None else self.candidates
+
+    @property
+    def means(self) -> Array:
+        """Mean reward of each answer (M,)."""
+        return np.asarray(self.answers @ self.theta)
 
     @cached_property
     def best(self) -> int:

@@ -15,20 +15,24 @@ import numpy as np
 from surepick.arms.base import ArmSet, VectorSet
 from surepick.arms.finite import FiniteArms
 from surepick.core.design import lower_bound
+from surepick.core.design.targets import Target
 from surepick.core.linalg import one_blas_thread
 from surepick.errors import InvalidInput
 from surepick.learning.learner import Learner
 from surepick.learning.noise_models import NoiseModel, takes_scale
 from surepick.learning.snapshot import Algorithm
 from surepick.learning.spec import TaskOptions
+from surepick.simulation.pools import PoolProblem
 from surepick.simulation.problems import Problem, VectorProblem
 from surepick.types import Array, IntArray
 
-AnyProblem = Problem | VectorProblem
+AnyProblem = Problem | VectorProblem | PoolProblem
 OWN_PROBLEM = ("X", "name", "pull", "loss")
 """Attributes of a problem of your own, which need not be a `Problem`."""
 OF_TASK = frozenset(TaskOptions.__annotations__)
 """Options of a learner, those that all algorithms share included."""
+OF_GOAL = ("m", "threshold", "control", "margin")
+"""Options of a learner that say what is sought."""
 OF_REWARDS = ("noise", "reward_range", "rewards")
 """Options of a learner that replace `noise_std`."""
 MOST_LISTED = 5
@@ -82,6 +86,8 @@ class Instance(NamedTuple):
     """Lower bound on the expected pulls; NaN if unknown or not requested."""
     pull: Callable[[Any, np.random.Generator], float] | None = None
     """Draws a reward, for a problem that draws its own; `mean` and `noise_std` are then not used."""
+    score: Callable[[Any, Any], float] | None = None
+    """The score of an arm on an item, for a pool."""
     clips: bool = False
     """Whether a mean outside the bounds of the rewards counts as the bound: that of an estimate may be outside."""
 
@@ -175,7 +181,7 @@ def run_once(job: Job, run: int, watch: Callable[[Learner, Any], object] | None 
     seeds = run_seeds(job.seed, run)
     instance = instance_of(job, seeds)
     if job.refuses_ties and isinstance(instance.problem, Problem):
-        _refuse_ties(instance.problem, job.options.get("m", 1))
+        _refuse_ties(instance.problem, job.options)
     if not job.trace:
         return run_with(job, instance, seeds, watch)
     if not isinstance(instance.arms, ArmSet):
@@ -192,13 +198,13 @@ def run_with(
     """Do the run with these seeds on an instance."""
     start = time.thread_time()
     learner = new_learner(job, instance, seeds.learner)
-    if not instance.clips and instance.pull is None:
+    if not instance.clips and instance.pull is None and instance.score is None:
         _check_means(learner, instance)
-    measure = _measurement(learner, instance, np.random.default_rng(seeds.noise))
+    measure = instance.score or _measurement(learner, instance, np.random.default_rng(seeds.noise))
 
-    def tell(arm: Any) -> None:
+    def tell(arm: Any, *item: Any) -> None:
         nonlocal start
-        learner.tell(arm, measure(arm))
+        learner.tell(arm, measure(arm, *item))
         if watch is not None:
             paused = time.thread_time()
             watch(learner, arm)
@@ -209,11 +215,12 @@ def run_with(
     is_whole = learner.spec.goal == "fixed-budget" and learner.rule.needs_fixed_blocks
     n_pulls = 0
     while not learner.stopped and n_pulls < job.max_pulls:
-        arms = learner.next_arms(max(1, min(learner.n_planned, job.max_pulls - n_pulls)) if is_whole else 1)
-        if not arms:  # the budget is spent
+        n_wanted = max(1, min(learner.n_planned, job.max_pulls - n_pulls)) if is_whole else 1
+        asked = _asked(learner, instance, n_wanted)
+        if not asked:  # the budget is spent
             break
-        for arm in arms:
-            tell(arm)
+        for one in asked:
+            tell(*one)
             n_pulls += 1
     while job.audit and learner.stopped and not learner.reader.n_checks:
         if not learner.n_planned:  # else the verdict came inside a block, whose rest comes first
@@ -222,7 +229,6 @@ def run_with(
             tell(arm)
     seconds = time.thread_time() - start
     decision = learner.decision
-    best: Any = decision.best
     # The answer to a fixed budget comes with its end, proved or not.
     is_spent = learner.spec.goal == "fixed-budget" and learner.state.is_spent and learner.state.ledger.is_settled
     stopped = bool(decision.stopped or is_spent) and not (job.audit and decision.guarantee == "withdrawn")
@@ -230,7 +236,7 @@ def run_with(
         problem=instance.problem.name,
         epsilon=instance.epsilon,
         n_pulls=decision.n_pulls,
-        correct=stopped and best is not None and bool(instance.problem.loss(best) <= instance.epsilon),
+        correct=stopped and _is_right(learner, instance),
         stopped=stopped,
         seconds=seconds,
         support=sum(1 for count in learner.counts.values() if count),
@@ -239,6 +245,34 @@ def run_with(
         lower_bound=float(instance.bound),
         cost=float(learner.reader.cost),
     )
+
+
+def _asked(learner: Learner, instance: Instance, n: int) -> list[tuple[Any, ...]]:
+    """Return the next n arms, or the next one with its item if there is a pool; none if the budget is spent."""
+    if instance.score is None:
+        return [(arm,) for arm in learner.next_arms(n)]
+    return [(ask.arm, ask.item) for ask in learner.next_asks()]
+
+
+def _is_right(learner: Learner, instance: Instance) -> bool:
+    """Whether the answer loses at most epsilon, or beside a target whether every call is right up to epsilon."""
+    target, calls = learner.task.target, learner.reader.calls
+    if target is None or calls is None:
+        best: Any = learner.decision.best
+        return best is not None and bool(instance.problem.loss(best) <= instance.epsilon)
+    apart = _apart(instance.problem, target)
+    return all(
+        # An arm on the target is not above it.
+        apart[row] > -instance.epsilon if call == "met" else apart[row] <= 0.0 or apart[row] < instance.epsilon
+        for row, call in calls.items()
+        if call != "open"
+    )
+
+
+def _apart(problem: Any, target: Target) -> Array:
+    """Return how far the mean of each answer is above the target (M,)."""
+    means: Array = problem.means
+    return means - target.value - (0.0 if target.control is None else means[target.control])
 
 
 def instance_of(job: Job, seeds: Seeds) -> Instance:
@@ -252,7 +286,12 @@ def instance_of(job: Job, seeds: Seeds) -> Instance:
             f"`problem` must be a function that returns a problem, got one that returned a "
             f"{type(problem).__name__}; let it return a problem such as those of `surepick.problems`."
         )
-    return prepared(problem, delta=job.delta, epsilon=job.epsilon, bounds=job.bounds, m=job.options.get("m", 1))
+    return prepared(problem, delta=job.delta, epsilon=job.epsilon, bounds=job.bounds, goal=goal_of(job.options))
+
+
+def goal_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that say what is sought, as far as they are given."""
+    return {name: options[name] for name in OF_GOAL if options.get(name) is not None}
 
 
 def is_problem(value: object) -> TypeGuard[AnyProblem]:
@@ -275,31 +314,47 @@ def new_learner(job: Job, instance: Instance, seed: int) -> Learner:
     algorithm: Any = job.algorithm
     is_object = isinstance(algorithm, str) or (hasattr(algorithm, "compose") and not isinstance(algorithm, type))
     if not is_object:
-        own = inspect.signature(algorithm).parameters.keys()
-        known |= {name: options.pop(name) for name in (OF_TASK & options.keys()) - own}
+        parameters = inspect.signature(algorithm).parameters
+        known |= {name: options.pop(name) for name in (OF_TASK & options.keys()) - parameters.keys()}
+        takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+        if not takes_all and (unknown := sorted(options.keys() - parameters.keys())):
+            raise InvalidInput(
+                f"{algorithm.__name__} has no option {unknown[0]!r}; its options are {', '.join(parameters) or 'none'}."
+            )
         algorithm, options = algorithm(**options), {}
     return Learner(algorithm, instance.arms, **known, **options)
 
 
 @one_blas_thread
-def prepared(problem: AnyProblem, *, delta: float, epsilon: float, bounds: bool, m: int = 1) -> Instance:
-    """Prepare a problem, with its lower bound if requested."""
+def prepared(
+    problem: AnyProblem, *, delta: float, epsilon: float, bounds: bool, goal: Mapping[str, Any] | None = None
+) -> Instance:
+    """Prepare a problem, with its lower bound if requested; `goal` has the options of `OF_GOAL`."""
     known: dict[str, Any] = {"noise_std": getattr(problem, "noise_std", None)}
+    sought = dict(goal or {})
     if isinstance(problem, VectorProblem):
         if epsilon:
             raise InvalidInput(f"`epsilon` belongs to {problem.name}, which has {problem.epsilon:g}; leave it out.")
         bound = problem.lower_bound(delta) if bounds else math.nan
         return Instance(problem, problem.vectors, problem.mean, problem.noise_std, known, problem.epsilon, bound)
     arms, bound, candidates = FiniteArms(problem.X), math.nan, getattr(problem, "candidates", None)
+    if bounds and not isinstance(problem, Problem):
+        raise InvalidInput(f"`bounds` needs a `surepick.problems.Problem`, got {problem.name}; leave it out.")
+    if isinstance(problem, PoolProblem):
+        known = {"pool": problem.n_items, "reward_range": problem.reward_range}
+        return Instance(problem, arms, _no_mean, 1.0, known, epsilon, bound, score=problem.score)
     known["candidates"] = candidates
+    if named := [name for name in ("threshold", "control") if name in sought and not hasattr(problem, "means")]:
+        raise InvalidInput(
+            f"`{named[0]}` needs a problem with `means`, the mean reward of each answer, to judge calls; "
+            f"{problem.name} has none."
+        )
     if not isinstance(problem, Problem):
-        if bounds:
-            raise InvalidInput(f"`bounds` needs a `surepick.problems.Problem`, got {problem.name}; leave it out.")
         return Instance(problem, arms, _no_mean, 1.0, known, epsilon, bound, problem.pull)
     if bounds and type(problem).loss is not Problem.loss:
         raise InvalidInput(f"`bounds` needs means that are linear in the features, got {problem.name}; leave it out.")
-    if bounds and not epsilon:  # with slack fewer pulls suffice, and no bound is known
-        bound = lower_bound(arms, problem.theta, delta, problem.noise_std, candidates, m=m)
+    if bounds and not (epsilon and sought.get("m", 1) > 1):  # no bound is known for that
+        bound = lower_bound(arms, problem.theta, delta, problem.noise_std, candidates, epsilon=epsilon, **sought)
     mean = (problem.X @ problem.theta).tolist().__getitem__
     pull = None if type(problem).pull is Problem.pull else problem.pull
     return Instance(problem, arms, mean, problem.noise_std, known, epsilon, bound, pull)
@@ -309,18 +364,37 @@ def _no_mean(_: Any) -> float:
     return math.nan
 
 
-def _refuse_ties(problem: Problem, m: int) -> None:
-    """Refuse a problem in which another answer is as good as the m-th best; copies of it are no other answer."""
-    values, answers = problem.answers @ problem.theta, problem.answers
+def _refuse_ties(problem: Problem, options: Mapping[str, Any]) -> None:
+    """Refuse a problem in which another answer is as good as the m-th best, or one is on the target.
+
+    Copies of the best, or of a control, are no other answers.
+    """
+    values, answers, m = problem.answers @ problem.theta, problem.answers, options.get("m", 1)
+    advice = "so a run would never end; give `epsilon` above 0, or `max_pulls` to end runs without an answer."
+    if (target := target_of(options)) is not None:
+        sizes: Array = np.abs(answers) @ np.abs(problem.theta) + abs(target.value)
+        on_target = np.abs(_apart(problem, target)) <= ROUNDING * sizes
+        if target.control is not None:
+            on_target &= (answers != answers[target.control]).any(axis=1)
+        if rows := np.flatnonzero(on_target).tolist():
+            are = "is" if len(rows) == 1 else "are"
+            raise InvalidInput(f"{_listed(rows)} of {problem.name} {are} on the target, {advice}")
+        return
     order = np.argsort(-values, kind="stable")
     last = order[m - 1]
     size = float(np.abs(problem.answers[last]) @ np.abs(problem.theta))  # of the terms that rounding is relative to
     near = [row for row in order[m:].tolist() if values[last] - values[row] <= ROUNDING * size]
     if rivals := [row for row in near if not np.array_equal(answers[row], answers[last])]:
-        raise InvalidInput(
-            f"{_listed([int(last), *rivals])} of {problem.name} are equally good, so a run would never end; give "
-            "`epsilon` above 0, or `max_pulls` to end runs without an answer."
-        )
+        raise InvalidInput(f"{_listed([int(last), *rivals])} of {problem.name} are equally good, {advice}")
+
+
+def target_of(options: Mapping[str, Any]) -> Target | None:
+    """Return the target that options name; the control of a problem is a row number."""
+    if options.get("threshold") is not None:
+        return Target(float(options["threshold"]))
+    if options.get("control") is None:
+        return None
+    return Target(0.0 - float(options.get("margin", 0.0)), int(options["control"]))
 
 
 def _check_means(learner: Learner, instance: Instance) -> None:

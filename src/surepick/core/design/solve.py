@@ -1,7 +1,6 @@
 """Certified designs: which arms to pull, in which proportions, and a proof that no other proportions are better.
 
-Notation: A(w) = sum w_i x_i x_i'; y directions; T* = 2 min over w of max over b of |x_best - x_b|^2 in the norm of
-A(w)^-1, divided by the squared gap: the characteristic time of Jedra and Proutiere (2020), Theorem 1.
+Notation: A(w) = sum w_i x_i x_i'; y directions. `core.design.times` has characteristic times and lower bounds.
 
 **All pairs.** `pairwise_design` resolves all differences of a set of candidates. Z (K, d) candidates; y = z - z' over
 all K^2 pairs; phi_y(w) = y'A(w)^-1 y. The largest phi_y of a design is the squared diameter of the mapped candidates
@@ -10,7 +9,6 @@ farthest pairs under the solution, add them, until none is farther than the solu
 pairs is a lower bound for all.
 """
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -20,21 +18,12 @@ from surepick.arms.base import ArmSet
 from surepick.arms.finite import FiniteArms, as_arms, rows_like
 from surepick.core.checks import (
     REACH,
-    check_count,
-    check_delta,
-    check_distinct,
-    check_noise_std,
-    check_noise_stds,
-    check_number,
     check_reach,
-    check_rewards,
     check_tol,
-    check_vector,
 )
 from surepick.core.design.certificate import EPS, SLACK, Design
 from surepick.core.design.directions import Directions, GapDirections, RowDirections
 from surepick.core.design.generation import Generation, PreparedArms, Start, frame_of
-from surepick.core.design.targets import Target, rows_apart
 from surepick.core.linalg import one_blas_thread, square_norms, triangular, upper_inverse
 from surepick.errors import InvalidInput, NotCertified
 from surepick.types import Array, IntArray
@@ -81,127 +70,19 @@ def optimal_design(arms: Any, directions: Any = None, tol: float = 1e-4, *, warm
     return _checked(design, arms, None)
 
 
-def characteristic_time(  # noqa: PLR0913 - every argument is an option of its own
-    arms: Any,
-    theta: Any,
-    candidates: Any = None,
-    tol: float = 1e-4,
+def gap_design(
+    arms: ArmSet,
+    directions: GapDirections,
     *,
+    tol: float,
     warm_start: Design | None = None,
-    m: int = 1,
-    threshold: float | None = None,
-    control: int | None = None,
-    margin: float = 0.0,
+    candidates: ArmSet | None = None,
 ) -> Design:
-    """Return T* of the arms under theta with the weights that attain it.
-
-    Arms with the same features as the best are no rivals: they are the same answer, and are left out. (As defined in
-    the paper, T* would be infinite.) Different arms with equal rewards are a tie.
-
-    Args:
-        arms: the arms that may be pulled.
-        theta: the parameter; the reward of arm x is theta'x plus noise.
-        candidates: the rows that are compared, if not the arms themselves.
-        tol: relative gap between value and lower bound to reach.
-        warm_start: an earlier design on the same arms (and candidates), for speed alone.
-        m: how many of the best are sought; above 1 the design is one of listed directions, m (K - m) of them.
-        threshold: T* of calling every candidate met or failed against this value, instead of finding the best.
-        control: the same against the candidate with this row number.
-        margin: beside `control`, how much worse a candidate may be and still be met.
-
-    Raises:
-        InvalidInput: an argument cannot be used, or its numbers cannot be squared (`core.checks`).
-        TiedArms: the m-th best candidate and the next are equally good, or one is on the target, so T* is infinite.
-    """
-    arms = as_arms(arms)
-    theta = check_vector("theta", theta, arms.dim)
-    others = None if candidates is None else as_candidates("candidates", candidates, arms)
-    compared = arms if others is None else others
-    check_distinct("arms" if others is None else "candidates", compared, arms.triangle() / math.sqrt(arms.n_arms))
-    for rows in (arms, compared):
-        check_rewards(rows.triangle(), theta)
-    if check_count("m", m, least=1) > 1:
-        return optimal_design(arms, _directions_of_several(compared, theta, m), tol, warm_start=warm_start)
-    if threshold is not None or control is not None:
-        rows = rows_apart(compared, _target(threshold, control, margin, compared.n_arms), theta)
-        return optimal_design(arms, rows, tol, warm_start=warm_start)
-    directions = GapDirections(compared, theta)
-    design = _solved(PreparedArms(arms), directions, tol=tol, warm_start=warm_start, candidates=others, theta=theta)
+    """Return the design that attains T* for these directions; `candidates` is None where these are the arms."""
+    design = _solved(
+        PreparedArms(arms), directions, tol=tol, warm_start=warm_start, candidates=candidates, theta=directions.theta
+    )
     return _checked(design, arms, directions)
-
-
-def _directions_of_several(candidates: ArmSet, theta: Array, m: int) -> Array:
-    """Return sqrt(2) y / theta'y for y from each of the m best to every other candidate, the value of which is T*."""
-    if m >= candidates.n_arms:
-        raise InvalidInput(f"`m` must be below the number of candidates, {candidates.n_arms}, got {m}; choose fewer.")
-    best = candidates.best(theta)
-    leaders = [best, *candidates.rivals(best, theta, (), np.copy, m).index[: m - 1].tolist()]
-    GapDirections(candidates, theta, leaders=leaders)  # refuses ties
-    others = candidates.gather(np.flatnonzero(candidates.is_rival(leaders)))
-    Y = (candidates.gather(leaders)[:, None] - others).reshape(-1, candidates.dim)
-    scaled: Array = math.sqrt(2.0) * Y / (Y @ theta)[:, None]
-    return scaled
-
-
-def _target(threshold: float | None, control: int | None, margin: float, n: int) -> Target:
-    if threshold is not None and control is not None:
-        raise InvalidInput(f"one of `threshold` and `control` is needed, got {threshold:g} and {control}; drop one.")
-    if control is None:
-        return Target(check_number("threshold", threshold, needed="a number"))
-    if not 0 <= check_count("control", control, least=0) < n:
-        raise InvalidInput(f"`control` must be a row number below {n}, got {control}.")
-    return Target(0.0 - check_number("margin", margin, needed="at least 0", allowed=lambda x: x >= 0.0), int(control))
-
-
-def lower_bound(  # noqa: PLR0913 - every argument is an option of its own
-    arms: Any,
-    theta: Any,
-    delta: float = 0.05,
-    noise_std: Any = 1.0,
-    candidates: Any = None,
-    *,
-    m: int = 1,
-    threshold: float | None = None,
-    control: int | None = None,
-    margin: float = 0.0,
-    costs: Any = None,
-) -> float:
-    """Return the expected pulls that no delta-correct algorithm can be below: T* sigma^2 kl(delta, 1 - delta).
-
-    T* enters through its certified lower end. Gaussian noise of standard deviation `noise_std`, one number or one for
-    each arm. With `costs`, one for each arm, the result is the expected cost that no such algorithm can be below. A
-    risk of one half or more needs no pulls at all as far as this bound can tell. `m`, `threshold`, `control` and
-    `margin`: see `characteristic_time`; with the last three delta is the risk of any wrong call.
-    """
-    delta, arms = check_delta(delta), as_arms(arms)
-    units = _units(arms.n_arms, noise_std, costs)
-    goal: dict[str, Any] = {"m": m, "threshold": threshold, "control": control, "margin": margin}
-    if isinstance(units, float):
-        design = characteristic_time(arms, theta, candidates, tol=1e-6, **goal)
-    else:
-        # A pull of x with noise s at cost c is as informative, by its cost, as one of x / (s sqrt(c)) with noise 1.
-        rows = arms.gather(np.arange(arms.n_arms))
-        scaled = FiniteArms(rows / units[:, None])
-        design = characteristic_time(scaled, theta, rows if candidates is None else candidates, tol=1e-6, **goal)
-        units = 1.0
-    if delta >= 0.5:
-        return 0.0
-    return design.lower_bound * units**2 * (1.0 - 2.0 * delta) * math.log((1.0 - delta) / delta)
-
-
-def _units(n_arms: int, noise_std: Any, costs: Any) -> float | Array:
-    """Return noise times the root of the cost of each arm; one number if all arms are alike in both."""
-    stds = check_noise_stds(noise_std) if np.iterable(noise_std) else check_noise_std(noise_std)
-    if costs is None and isinstance(stds, float):
-        return stds
-    prices = np.ones(n_arms) if costs is None else check_vector("costs", costs, n_arms)
-    if np.size(stds) not in (1, n_arms) or not (prices > 0.0).all():
-        raise InvalidInput(
-            f"`noise_std` must be one number or one for each of {n_arms} arms, and `costs` above 0, got "
-            f"{np.size(stds)} numbers and a least cost of {prices.min():g}."
-        )
-    units: Array = stds * np.sqrt(prices)
-    return units
 
 
 def separating_design(
