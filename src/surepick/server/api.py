@@ -23,7 +23,7 @@ from surepick.reporting.result_page import LONGEST_UNIT, write_study_page
 from surepick.reporting.study_words import steps_to_check
 from surepick.server import schemas
 from surepick.server.studies import OpenStudies, TooBusy
-from surepick.server.tokens import Identity, requires
+from surepick.server.tokens import Identity, headers_of, requires
 from surepick.study.admin import create_study
 from surepick.study.study import Study
 from surepick.study.tokens import Role
@@ -253,15 +253,17 @@ async def tell(study: ToTell, ask_id: Number, body: schemas.ResultOfAsk, key: Ke
 HOT = re.compile("/api/v1/studies/([^/]{1,1000})/asks(?:/([1-9][0-9]{0,14})/result)?")
 """Paths of `ask` and `tell`, with the name of the study and the id of the ask."""
 KEY: TypeAdapter[str | None] = TypeAdapter(Key)
+MAY_TELL = requires(Role.TELL)
 ROUTES: Any = {getattr(one, "endpoint", None): one for one in router.routes}
 
 
 async def answer_hot(request: Request, content: bytes, name: str, ask_id: str | None) -> Response | None:
     """Call `ask` or `tell` as FastAPI does; None if the request is malformed, for FastAPI to say in which way."""
-    request.scope.update(path_params={"name": unquote(name)}, route=ROUTES[ask if ask_id is None else tell])
-    study = StudyAccess(unquote(name), await requires(Role.TELL)(request), request.app.state.studies)
+    name = unquote(name)
+    request.scope.update(path_params={"name": name}, route=ROUTES[ask if ask_id is None else tell])
+    study = StudyAccess(name, await MAY_TELL(request), request.app.state.studies)
     try:
-        key = KEY.validate_python(request.headers.get("idempotency-key"))
+        key = KEY.validate_python(headers_of(request).get("idempotency-key"))
         body: Any = (schemas.AskFor if ask_id is None else schemas.ResultOfAsk).model_validate_json(content)
     except ValidationError:
         return None

@@ -7,7 +7,7 @@ import reprlib
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from http import HTTPStatus
 from typing import Any, final
 
@@ -25,7 +25,7 @@ from surepick._version import __version__
 from surepick.errors import Conflict, InvalidInput, NoSuchStudy, StorageError, StudyExists, SurepickError
 from surepick.server import api, new_study, pages
 from surepick.server.studies import OpenStudies, TooBusy
-from surepick.server.tokens import Tokens, check_origin
+from surepick.server.tokens import Tokens, check_origin, headers_of
 from surepick.study.storage import open_storage
 from surepick.study.storage.base import ServerStorage
 
@@ -170,6 +170,17 @@ def _malformed(error: Mapping[str, Any], here: Any) -> str:
 # ---- limits
 
 
+async def _body(receive: Receive) -> bytes:
+    """Return the body of a request."""
+    content, is_whole = b"", False
+    while not is_whole:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        content, is_whole = content + message.get("body", b""), not message.get("more_body")
+    return content
+
+
 async def _receive_again(content: bytes) -> Message:
     return {"type": "http.request", "body": content}
 
@@ -186,7 +197,8 @@ class Guard:
         self.app: ASGIApp = app
         self.settings, self.tokens = app.state.settings, app.state.tokens
         named: Any = {"labelnames": ("method", "route", "status"), "registry": app.state.registry}
-        self._seconds = Histogram("surepick_request_seconds", "Seconds to answer.", **named)
+        seconds = Histogram("surepick_request_seconds", "Seconds to answer.", **named)
+        self._seconds = lru_cache(1_000)(seconds.labels)
         self._second, self._counts = 0, dict[str, int]()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -218,12 +230,12 @@ class Guard:
         finally:
             route = getattr(scope.get("route"), "path_format", "other")  # with no name of a study in it
             method = scope["method"] if scope["method"] in METHODS else "other"  # a client may make up any number
-            self._seconds.labels(method, route, status or 500).observe(time.perf_counter() - began)
+            self._seconds(method, route, status or 500).observe(time.perf_counter() - began)
 
     async def _answer(self, request: Request, send: Send) -> None:
         receive, scope, answer = await self._checked(request), request.scope, self.app
         if request.method == "POST" and (hot := api.HOT.fullmatch(scope["path"], len(self.settings.root_path))):
-            content = await Request(scope, receive).body()
+            content = await _body(receive)
             receive = partial(_receive_again, content)
             answer = await api.answer_hot(request, content, *hot.groups()) or self.app
         await answer(scope, receive, send)
@@ -243,8 +255,9 @@ class Guard:
         path = request.scope["path"].removeprefix(self.settings.root_path)
         if path.startswith("/api/"):
             request.scope["identity"] = await self.tokens.identify(request)  # before its body is read
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        has_body = request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
+        headers = headers_of(request)
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
         if has_body and path.startswith("/api/") and kind != "application/json":
             raise HTTPException(415, f"a body must be JSON, got {kind[:100]!r}; send Content-Type: application/json.")
         longest = self.settings.longest_upload if path in UPLOADS else self.settings.longest_body
