@@ -119,24 +119,18 @@ async def metrics(request: Request, who: api.Reader) -> Response:
 # ---- errors
 
 
-def problem(status: int, detail: str, kind: str = "about:blank", headers: Any = None) -> Response:
-    """Return an error as problem+json (RFC 9457)."""
-    body = {"type": kind, "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
-    again = {"Retry-After": "1"} if status in (429, 503) else {}
-    return Response(to_json(body), status, {**again, **(headers or {})}, "application/problem+json")
-
-
 async def _answer_error(request: Request, error: Exception) -> Response:
-    """Answer an error: to a program as problem+json, to a browser as a page."""
+    """Answer an error: to a program as problem+json (RFC 9457), to a browser as a page."""
     status, detail, headers = _said(error)
     detail = request.app.state.studies.public(detail)
     path = request.scope["path"].removeprefix(request.scope["root_path"])
     if not path.startswith("/api/") and path not in ("/readyz", "/metrics"):
         return await pages.error_page(request, status, detail)
-    if isinstance(error, StarletteHTTPException) or status == 500:
-        return problem(status, detail, headers=headers)
-    kind = type(error) if isinstance(error, SurepickError) else InvalidInput
-    return problem(status, detail, f"urn:surepick:{kind.__name__}")
+    name = type(error).__name__ if isinstance(error, SurepickError) else "InvalidInput"
+    kind = "about:blank" if isinstance(error, StarletteHTTPException) or status == 500 else f"urn:surepick:{name}"
+    body = {"type": kind, "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
+    again = {"Retry-After": "1"} if status in (429, 503) else {}
+    return Response(to_json(body), status, {**again, **(headers or {})}, "application/problem+json")
 
 
 def _said(error: Exception) -> tuple[int, str, Any]:
@@ -168,17 +162,6 @@ def _malformed(error: Mapping[str, Any], here: Any) -> str:
 
 
 # ---- limits
-
-
-async def _body(receive: Receive) -> bytes:
-    """Return the body of a request."""
-    content, is_whole = b"", False
-    while not is_whole:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        content, is_whole = content + message.get("body", b""), not message.get("more_body")
-    return content
 
 
 async def _receive_again(content: bytes) -> Message:
@@ -233,11 +216,13 @@ class Guard:
             self._seconds(method, route, status or 500).observe(time.perf_counter() - began)
 
     async def _answer(self, request: Request, send: Send) -> None:
-        receive, scope, answer = await self._checked(request), request.scope, self.app
-        if request.method == "POST" and (hot := api.HOT.fullmatch(scope["path"], len(self.settings.root_path))):
-            content = await _body(receive)
+        scope, receive, answer = request.scope, request.receive, self.app
+        self._count(scope["client"][0] if scope["client"] else "")
+        if request.method not in SAFE:
+            content = await self._checked(request)
             receive = partial(_receive_again, content)
-            answer = await api.answer_hot(request, content, *hot.groups()) or self.app
+            if request.method == "POST" and (hot := api.HOT.fullmatch(scope["path"], len(self.settings.root_path))):
+                answer = await api.answer_hot(request, content, *hot.groups()) or self.app
         await answer(scope, receive, send)
 
     def _route(self, scope: Scope) -> None:
@@ -246,39 +231,28 @@ class Guard:
         scope["app"], scope["root_path"] = self.app, prefix
         scope["path"] = sent if sent.startswith(f"{prefix}/") else f"{prefix}{sent}"
 
-    async def _checked(self, request: Request) -> Receive:
-        """Check rate, origin, token and type; return what gives the body to the route, if it is not too long."""
-        self._count(request.scope["client"][0] if request.scope["client"] else "")
-        if request.method in SAFE:
-            return request.receive
+    async def _checked(self, request: Request) -> bytes:
+        """Check origin, token and type of a request that changes something; return its body."""
         check_origin(request)
-        path = request.scope["path"].removeprefix(self.settings.root_path)
-        if path.startswith("/api/"):
+        path, headers = request.scope["path"].removeprefix(self.settings.root_path), headers_of(request)
+        is_api, is_upload = path.startswith("/api/"), path in UPLOADS
+        if is_api or is_upload:
             request.scope["identity"] = await self.tokens.identify(request)  # before its body is read
-        headers = headers_of(request)
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
-        if has_body and path.startswith("/api/") and kind != "application/json":
+        if has_body and is_api and kind != "application/json":
             raise HTTPException(415, f"a body must be JSON, got {kind[:100]!r}; send Content-Type: application/json.")
-        longest = self.settings.longest_upload if path in UPLOADS else self.settings.longest_body
-        length = 0
-        end: float | None = asyncio.get_running_loop().time() + self.settings.slowest
-
-        async def received() -> Message:
-            nonlocal length, end
-            try:
-                async with asyncio.timeout_at(end):
-                    message = await request.receive()
-            except TimeoutError:
-                said = f"a request must arrive within {self.settings.slowest:.3g} seconds; send it again."
-                raise HTTPException(408, said) from None
-            length += len(message.get("body", b""))
-            if length > longest:
-                raise HTTPException(413, f"a request must have at most {longest:,} bytes; send less at a time.")
-            end = end if message.get("more_body") else None
-            return message
-
-        return received
+        longest, content = self.settings.longest_upload if is_upload else self.settings.longest_body, bytearray()
+        try:
+            async with asyncio.timeout(self.settings.slowest):
+                async for part in request.stream():
+                    content += part
+                    if len(content) > longest:
+                        raise HTTPException(413, f"a request must have at most {longest:,} bytes; send less at a time.")
+        except TimeoutError:
+            said = f"a request must arrive within {self.settings.slowest:.3g} seconds; send it again."
+            raise HTTPException(408, said) from None
+        return bytes(content)
 
     def _count(self, address: str) -> None:
         """Refuse an address that sends too many requests within a second."""

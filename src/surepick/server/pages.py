@@ -257,10 +257,6 @@ def _change(study: Study, visit: Visit) -> int:
     return measurement
 
 
-def _audit(study: Study, visit: Visit) -> int:
-    return study.audit(worker=visit.worker)
-
-
 def _reopen(study: Study, visit: Visit) -> int:
     name = "budget" if study.learner.spec.rounds is None else "rounds"
     more = typed_number(visit.typed.get("budget", ""), "a budget" if name == "budget" else "a number of batches")
@@ -272,7 +268,7 @@ Actions = dict[str, Callable[[Study, Visit], int]]
 """What forms do; each action returns the number that `done_words` names."""
 OF_ASKS: Actions = {"ask": _ask, "tell": _tell, "fail": _fail}
 """Their events share a commit with those of others."""
-OF_ADMINS: Actions = {"audit": _audit, "reopen": _reopen}
+OF_ADMINS: Actions = {"audit": lambda study, visit: study.audit(worker=visit.worker), "reopen": _reopen}
 ACTIONS = OF_ASKS | dict.fromkeys(("void", "correct", "restore"), _change) | OF_ADMINS
 
 

@@ -67,8 +67,8 @@ class Tokens:
 
     async def _rows(self) -> list[TokenRow]:
         if time.monotonic() - self._read_at >= FRESH:
-            if self._reading is None:  # else hundreds of requests would read at once, every second
-                self._reading = asyncio.create_task(self._read_again())
+            # One reads for all who wait: hundreds of requests would read at once, every second.
+            self._reading = self._reading or asyncio.create_task(self._read_again())
             await asyncio.shield(self._reading)
         return self._known
 
