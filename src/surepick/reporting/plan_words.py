@@ -62,16 +62,14 @@ MORE: Mapping[str, OptionField] = {
     "margin": OptionField("Margin beside a control", "How much worse than the control an arm may be and still be met."),
     "calls": OptionField(
         "Calls: what the risk is about",
-        "Beside a threshold or a control alone.",
-        {"all": "all: hardly any call is wrong", "fdr": "fdr: few of the calls are wrong; fewer measurements"},
+        "Beside a threshold or a control alone. With fdr a small share of the calls may be wrong; fewer measurements.",
+        {"all": "all: hardly any call is wrong", "fdr": "fdr: few calls are wrong"},
     ),
     "groups": OptionField(
         "Groups, such as days, benches or plates",
-        "You say the group when you ask or when you record a value.",
-        {
-            "watch": "watch: surepick names a group that reads high or low",
-            "offset": "offset: groups may read high or low, and the answer does not depend on it",
-        },
+        "Watch: a group that reads high or low is named. Offset: groups may read high or low, and the answer does not "
+        "depend on it. You say the group when you ask, or when you record a value.",
+        {"watch": "watch: name odd groups", "offset": "offset: allow odd groups"},
     ),
     "batch": OptionField(
         "Batch, if arms are measured together", "Measurements on one plate or in one run, such as 96."
@@ -87,12 +85,9 @@ MORE: Mapping[str, OptionField] = {
         "How far readings of one arm may wander while a block is measured. The scatter must be known.",
     ),
     "goal": OptionField(
-        "Goal",
-        "What ends the study.",
-        {
-            "confidence": "confidence: stop as soon as the answer is proved",
-            "fixed-budget": "fixed-budget: spend all of the budget, then answer with the best estimate",
-        },
+        "Goal: what ends the study",
+        "A proved answer, or a budget that is spent to its end; the answer is then the best estimate.",
+        {"confidence": "confidence: a proved answer", "fixed-budget": "fixed-budget: a spent budget"},
     ),
 }
 """Options behind a fold of the page, by name."""
