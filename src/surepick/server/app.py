@@ -47,8 +47,8 @@ HEADERS = [
 """Of every answer that has no others of these names."""
 RULES = {"missing": "is needed", "extra_forbidden": "is no field here", "model_attributes_type": "must be an object"}
 """For errors of pydantic whose words name parts of a program."""
-SAFE, UPLOADS = ("GET", "HEAD", "OPTIONS"), ("/new", "/api/v1/studies")
-"""Methods that change nothing, and paths of tables of arms."""
+SAFE, UPLOADS, FREE = ("GET", "HEAD", "OPTIONS"), ("/new", "/api/v1/studies"), ("/sign-in", "/sign-out")
+"""Methods that change nothing, paths of tables of arms, and paths of forms that need no token."""
 METHODS = (*SAFE, "POST", "PUT", "PATCH", "DELETE")
 MOST_ADDRESSES = 10_000
 """Addresses whose requests are counted; then counting begins anew."""
@@ -236,7 +236,7 @@ class Guard:
         check_origin(request)
         path, headers = request.scope["path"].removeprefix(self.settings.root_path), headers_of(request)
         is_api, is_upload = path.startswith("/api/"), path in UPLOADS
-        if is_api or is_upload:
+        if path not in FREE:
             request.scope["identity"] = await self.tokens.identify(request)  # before its body is read
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
