@@ -52,6 +52,14 @@ def test_the_leaderboard_and_the_sentence_name_one_leader() -> None:
     assert captions == {(True, True), (False, False)}
 
 
+@pytest.mark.parametrize("options", [{}, {"control": "A"}, {"noise_std": 1.0}])
+def test_a_study_with_offsets_has_a_page_before_its_first_measurement(options: dict[str, Any]) -> None:
+    """There is no group yet, and no level of all results."""
+    study = measured(0, groups="offset", **options)
+    assert view_of(study).badge.text == "no data"
+    assert math.isnan(study.result().noise_std) or options == {"noise_std": 1.0}
+
+
 def test_the_badge_says_the_state() -> None:
     """One of six, each with a tone of its own where it matters."""
     rng = np.random.default_rng([1, 16])
