@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import surepick as sp
-from surepick.reporting.study_view import MOST_NAMED, StudyView, event_lines, line_of, view_of
+from surepick.reporting.study_view import BEST_FIRST, MOST_NAMED, StudyView, event_lines, line_of, view_of
 from surepick.reporting.study_words import waiting_words
 
 X = np.array([[1, 0.1, 0.9], [1, 0.5, 0.2], [1, 0.9, 0.6], [1, 0.3, 0.4], [1, 0.8, 0.1], [1, 0.6, 0.7]])
@@ -30,6 +30,34 @@ def measured(n: int, *, arms: Any = None, noise: float = 0.3, bend: float = 0.0,
             odd = bend * (asks[0].arm % 2) if bend else 0.0
             study.tell(asks[0].id, float(x @ THETA[: len(x)] + odd + noise * rng.standard_normal()), worker="me")
     return study
+
+
+def test_the_leaderboard_and_the_sentence_name_one_leader() -> None:
+    """Also inside a block, whose measurements change estimates before the rule judges them; the caption says so."""
+    rng, captions = np.random.default_rng(1), set()
+    rows = rng.standard_normal((6, 3))
+    theta = 0.3 * rng.standard_normal(3)
+    study = sp.create_study("paints", arms=rows, noise_std=1.0, storage="memory:", seed=1)
+    for _ in range(14):
+        (ask,) = study.ask(1, worker="me")
+        study.tell(ask.id, float(rows[ask.arm] @ theta + rng.standard_normal()), worker="me", warn=False)
+        view = view_of(study)
+        first = view.leaderboard.places[0]
+        estimates = [float(place.estimate) for place in view.leaderboard.places if place.estimate != "-"]
+        captions.add((view.leaderboard.caption == BEST_FIRST, estimates == sorted(estimates, reverse=True)))
+        if first.estimated == "leader":
+            assert first.name == view.leaders["leader"]
+        else:
+            assert "No leader yet" in view.sentence
+    assert captions == {(True, True), (False, False)}
+
+
+@pytest.mark.parametrize("options", [{}, {"control": "A"}, {"noise_std": 1.0}])
+def test_a_study_with_offsets_has_a_page_before_its_first_measurement(options: dict[str, Any]) -> None:
+    """There is no group yet, and no level of all results."""
+    study = measured(0, groups="offset", **options)
+    assert view_of(study).badge.text == "no data"
+    assert math.isnan(study.result().noise_std) or options == {"noise_std": 1.0}
 
 
 def test_the_badge_says_the_state() -> None:

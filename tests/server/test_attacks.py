@@ -185,10 +185,13 @@ def test_a_body_that_comes_too_slowly_is_refused(start: Callable[..., Any]) -> N
     assert b"within 0.2 seconds" in answer
 
 
-@pytest.mark.parametrize("path", ["/studies", "/studies/tea/asks", "/studies/tea/asks/1/result"])
+@pytest.mark.parametrize(
+    "path",
+    ["/api/v1/studies", "/api/v1/studies/tea/asks", "/api/v1/studies/tea/asks/1/result", "/new", "/studies/tea"],
+)
 def test_a_body_without_a_token_is_not_read(start: Callable[..., Any], path: str) -> None:
     """A stranger is refused before anything of the body has come."""
-    head = f"POST /api/v1{path} HTTP/1.1\r\nHost: localhost\r\n"
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\n"
     head += "Content-Type: application/json\r\nContent-Length: 900000\r\n\r\n"
     with start() as running:
         make_token(running.storage, "tell")

@@ -12,6 +12,8 @@ from axe_playwright_python.sync_playwright import Axe
 
 import surepick as sp
 from surepick.arms.registry import write_arms
+from surepick.learning.spec import DEFAULTS
+from surepick.reporting.plan_words import MORE
 from tests.browser import needs_browser, open_browser
 from tests.excel import excel
 from tests.server.conftest import RunningServer, make_token
@@ -47,7 +49,8 @@ def hidden(page: httpx.Response) -> dict[str, str]:
 
 def roles(page: httpx.Response) -> list[str]:
     """Return the roles that are chosen."""
-    return re.findall(r'<option value="(\w+)" selected>', page.text)
+    chosen = re.findall(r'<select name="role".*?</select>', page.text, re.DOTALL)
+    return re.findall(r'<option value="(\w+)" selected>', "".join(chosen))
 
 
 def problem(page: httpx.Response) -> str:
@@ -168,6 +171,80 @@ def test_pass_or_fail_and_bounds(server: RunningServer) -> None:
     assert options["range"]["reward_range"] == [-1.5, 20.0]
 
 
+def options_in(server: RunningServer, name: str) -> dict[str, Any]:
+    """Return the options of a study as its log has them."""
+    options: dict[str, Any] = sp.load_study(name, storage=server.storage).log[0]["options"]
+    return options
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [
+        ({"threshold": "70,5"}, {"threshold": 70.5, "m": 1}),
+        (
+            {"control": "b", "margin": "2", "calls": "fdr", "groups": "offset"},
+            {"control": "b", "margin": 2.0, "calls": "fdr", "groups": "offset"},
+        ),
+        ({"batch": "8", "rounds": "5", "goal": "fixed-budget"}, {"batch": 8, "rounds": 5, "goal": "fixed-budget"}),
+        ({"kind": "pass", "pool": "40"}, {"pool": 40, "rewards": "binary"}),
+        ({"drift": "0,2", "scatter": "1,5", "known": "yes"}, {"drift": 0.2, "noise_std": 1.5}),
+        ({"scatter": "1,5"}, {"noise_std": None}),
+    ],
+)
+def test_options_behind_the_fold(server: RunningServer, form: dict[str, str], expected: dict[str, Any]) -> None:
+    """Become options of the study, with the types that its log needs; the page keeps what was chosen."""
+    page = posted(server, ("t.csv", PLAIN), **form)
+    assert problem(page) == ""
+    assert ("<details open>" in page.text) is (expected != {"noise_std": None})
+    for name, value in form.items():
+        assert re.search(rf'(name="{name}" value="{value}"|<option value="{value}" selected>)', page.text)
+    assert posted(server, ("t.csv", PLAIN), do="create", **form).status_code == 303
+    options = options_in(server, "t")
+    assert {name: options.get(name) for name in expected} == expected
+
+
+def test_a_form_as_it_comes_sets_none_of_these_options(server: RunningServer) -> None:
+    """The log of such a study is that of earlier releases."""
+    assert posted(server, ("t.csv", PLAIN), do="create").status_code == 303
+    options = options_in(server, "t")
+    assert {name: options[name] for name in MORE if options.get(name, DEFAULTS[name]) != DEFAULTS[name]} == {}
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        ({"threshold": "1", "control": "b"}, 'one of "threshold" and "control" is needed'),
+        ({"threshold": "1", "how_many": "2"}, '"how many"'),
+        ({"threshold": "1", "groups": "offset"}, "`control`"),
+        ({"margin": "1"}, '"margin" is how far an arm may be below a "control"'),
+        ({"control": "z"}, '"control"'),
+        ({"calls": "fdr"}, 'calls="fdr" goes with "threshold" or "control", got neither'),
+        ({"rounds": "3"}, '"rounds" counts batches, got 3 without "batch"'),
+        ({"batch": "2", "rounds": "3", "budget": "6"}, '"budget" must be left out beside "batch"'),
+        ({"batch": "9.5"}, '"batch" must be a whole number'),
+        ({"goal": "fixed-budget"}, 'goal="fixed-budget" needs "budget"'),
+        ({"drift": "1"}, '"scatter"'),
+        ({"drift": "1", "known": "yes"}, '"scatter" must be a number, got nothing'),
+        ({"pool": "40"}, '"pool"'),
+        ({"groups": "none"}, '"groups" must be'),
+    ],
+)
+def test_options_that_do_not_go_together(server: RunningServer, form: dict[str, str], said: str) -> None:
+    """Are refused before anything is created, with the sentence of the library in the words of the page."""
+    page = posted(server, ("t.csv", PLAIN), do="create", **form)
+    assert page.status_code == 200
+    assert said.replace("`", '"') in problem(page)
+    assert "`" not in problem(page)
+    assert httpx.get(f"{server.api}/studies").json()["studies"] == []
+
+
+def test_a_plan_says_what_it_leaves_out(server: RunningServer) -> None:
+    """A plan of batches knows them; a plan for the best does not know calls."""
+    form = {"lead": "1", "scatter": "1"}
+    assert "The plan is made without" not in posted(server, ("t.csv", PLAIN), batch="8", **form).text
+    assert "The plan is made without threshold" in posted(server, ("t.csv", PLAIN), threshold="1", **form).text
+
+
 def test_excel_with_several_sheets(server: RunningServer) -> None:
     """The sheet is a field; the file need not be sent again."""
     content = excel(Notes=[["a", "b"], [1, 2]], Arms=[["Name", "T"], ["x", 1], ["y", 2], ["z", 4]])
@@ -282,18 +359,30 @@ def test_in_a_browser(
     )
     if script:
         check(page)
-    page.get_by_label("Scatter").fill("1")
+    page.get_by_label("Scatter of one").fill("1")
     page.get_by_role("button", name="Show the plan").click()
     assert "pulls to know the best of 8 arms" in page.get_by_role("status").filter(has_text="pulls").inner_text()
     page.get_by_label("Smallest").wait_for(state="hidden")
     page.get_by_label("a number between two bounds").check()
     page.get_by_label("Smallest").wait_for(state="visible")
     page.get_by_label("a number with noise").check()
+    page.get_by_label("Threshold, if").wait_for(state="hidden")
+    page.get_by_text("More options").click()
+    page.get_by_label("Control, if").fill("Mischung A")
+    page.get_by_label("Margin beside").fill("0,5")
+    page.get_by_label("Groups, such").select_option("offset")
+    page.get_by_label("Name of the study").fill("Rezepte")
+    page.get_by_role("button", name="Create the study").click()
+    page.get_by_role("alert").filter(has_text="control").wait_for()
+    page.get_by_label("Control, if").fill("Mischung B")
     if script:
         check(page)
     page.get_by_label("Name of the study").fill("Rezepte / März")
     page.get_by_role("button", name="Create the study").click()
     page.get_by_role("heading", name="Rezepte / März", level=1).wait_for()
-    assert sp.load_study("Rezepte / März", storage=server.storage).log[0]["by"] == "dashboard"
+    created = sp.load_study("Rezepte / März", storage=server.storage).log[0]
+    assert created["by"] == "dashboard"
+    options = {name: created["options"][name] for name in ("control", "margin", "groups")}
+    assert options == {"control": "Mischung B", "margin": 0.5, "groups": "offset"}
     assert said == []
     context.close()

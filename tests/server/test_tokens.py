@@ -1,17 +1,23 @@
 """Who may do what: every route, by every role, without a token, with a revoked one, and with one of another study."""
 
+import asyncio
 import hashlib
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
 import pytest
+from fastapi import Request
 
+from surepick.errors import StorageError
+from surepick.server.tokens import Identity, Tokens, headers_of
 from surepick.study.admin import create_study, load_study
 from surepick.study.storage import open_storage
+from surepick.study.storage.base import TokenRow
 from tests.server.conftest import RunningServer, make_token
-from tests.waiting import until
+from tests.waiting import LIMIT, until
 
 ROWS = [[1.0, 0.0], [0.0, 1.0], [0.7, 0.7]]
 STUDY = "/api/v1/studies/{name}"
@@ -101,6 +107,46 @@ def test_a_token_of_one_study_shows_no_other(guarded: tuple[RunningServer, dict[
         for name in ("tea", "no such"):
             problem = client.get(f"/studies/{name}").json()
             assert problem["detail"] == f"there is no study {name!r} in this server; the studies are soup."
+
+
+def test_tokens_are_read_once_for_all_requests_that_wait() -> None:
+    """Hundreds of clients do not read the storage hundreds of times a second; after an error the next request tries."""
+    outcomes: list[Any] = [StorageError("the disk is gone"), [], []]
+    n_read, goes_on = 0, threading.Event()
+
+    def read() -> list[TokenRow]:
+        nonlocal n_read
+        n_read += 1
+        goes_on.wait(LIMIT)
+        if isinstance(found := outcomes[n_read - 1], StorageError):
+            raise found
+        return list(found)
+
+    async def ask_often() -> None:
+        tokens = Tokens(read)
+        for expected in (StorageError, Identity):
+            goes_on.clear()
+            waiting = [asyncio.create_task(tokens.identify(a_request())) for _ in range(100)]
+            while not n_read:
+                await asyncio.sleep(0)
+            goes_on.set()
+            found = await asyncio.gather(*waiting, return_exceptions=True)
+            assert {type(one) for one in found} == {expected}
+        assert n_read == 2
+
+    asyncio.run(ask_often())
+
+
+def a_request() -> Request:
+    """Return a request of this machine."""
+    return Request({"type": "http", "headers": [(b"host", b"localhost")], "client": ("127.0.0.1", 1)})
+
+
+def test_of_two_headers_the_first_counts() -> None:
+    """As elsewhere: a second one cannot pass for the name of this machine."""
+    headers = [(b"host", b"evil.example"), (b"host", b"localhost")]
+    request = Request({"type": "http", "headers": headers, "client": ("127.0.0.1", 1)})
+    assert headers_of(request)["host"] == request.headers["host"] == "evil.example"
 
 
 def test_a_revoked_token_ends_at_once(guarded: tuple[RunningServer, dict[str, str]]) -> None:

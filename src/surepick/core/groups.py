@@ -59,16 +59,14 @@ class Offsets:
 
     def off(self, M: Array, *, keeps_level: bool = False) -> Array:
         """Return Q M for a vector (n,) or columns (n, k); `keeps_level` leaves the mean of all results where it is."""
-        if not M.size:  # nothing is measured yet
-            return M
-        columns = M.reshape(len(M), -1)
+        columns = M if M.ndim > 1 else M[:, None]
         weighted = self._weights[:, None] * columns
         sums = np.zeros((len(self._total), columns.shape[1]))
         np.add.at(sums, self._group, weighted)
         projected = columns - (sums / self._total[:, None])[self._group]
         if self._basis is not None:
             projected -= self._basis @ (self._basis.T @ (self._root * projected)) / self._root
-        if keeps_level:
+        if keeps_level and len(M):
             projected += weighted.sum(axis=0) / self._weights.sum()
         return projected.reshape(M.shape)
 

@@ -59,6 +59,8 @@ def group_label(value: Any = None, *, item: Any = None, worker: str | None = Non
     Raises:
         InvalidInput: it is no label.
     """
+    if value is None and item is None and worker is None:
+        return ()  # nearly always
     pairs = [(_text(factor), _level(level)) for factor, level in _pairs(value)]
     pairs += [(factor, _level(level)) for factor, level in ((ITEM, item), (WORKER, worker)) if level is not None]
     label = dict(pairs)

@@ -52,6 +52,12 @@ N_ROWS = 50
 """Rows of a page of studies or of the log."""
 MOST_ASKS = 200
 """Open asks on a page."""
+BEST_FIRST = "Best estimate first"
+LEADER_FIRST = (
+    "The leader first, then the best estimate. A leader is chosen when a block of measurements is complete; the "
+    "measurements since then give another arm a larger estimate."
+)
+"""Captions of the leaderboard."""
 NOTHING = result_page.NOTHING
 PROVED = ("proved", "confidence", "doubt", "stop now")
 ESTIMATED = ("estimate", "in question", "with more pulls", "remaining", "near tie", "extrapolation")
@@ -158,9 +164,11 @@ class Place(NamedTuple):
 
 
 class Leaderboard(NamedTuple):
-    """Arms or candidates, the best by estimate first."""
+    """Arms or candidates: the leaders, then the others by their estimates."""
 
     title: str
+    caption: str
+    """In which order they are."""
     places: list[Place]
     n_all: int
     chart: charts.IntervalBars
@@ -391,9 +399,11 @@ def _cost_of_rest(result: "Result") -> dict[str, str]:
 
 
 def _leaderboard(result: "Result", n_arms: int) -> Leaderboard:
-    """Return the first arms by estimate."""
+    """Return the leaders, and the first of the other arms by estimate."""
     rows, bars, places = result.compared, result_figures.bars_of(result), result_figures.places_in(result.compared)
-    first = np.argsort(-rows.estimate, kind="stable")[:n_arms].tolist()
+    first = np.argsort(-rows.estimate, kind="stable").tolist()
+    first = sorted(first, key=lambda row: bars[row].kind != "leader")[:n_arms]
+    is_sorted = not (np.diff(rows.estimate[first]) > 0.0).any()
     chart = charts.interval_bars([bars[row] for row in first], places, *result_figures.target_of(result))
     questioned = {} if result.outlook is None else dict.fromkeys(map(_row, result.outlook.in_question), "in question")
     is_excluding = result.survivors is not None and result.guarantee not in ("doubtful", "withdrawn", "none")
@@ -421,7 +431,7 @@ def _leaderboard(result: "Result", n_arms: int) -> Leaderboard:
             )
         )
     title = "Leaderboard" if result.candidates is None else "Leaderboard of the candidates"
-    return Leaderboard(title, listed, len(rows), chart)
+    return Leaderboard(title, BEST_FIRST if is_sorted else LEADER_FIRST, listed, len(rows), chart)
 
 
 def _row(arm: Any) -> Any:

@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote
 
 from fastapi import APIRouter, Depends, Header, HTTPException, Query, Request, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.convertors import Convertor, register_url_convertor
 
@@ -24,7 +24,7 @@ from surepick.reporting.study_page import write_study_page
 from surepick.reporting.study_words import steps_to_check
 from surepick.server import schemas
 from surepick.server.studies import OpenStudies, TooBusy
-from surepick.server.tokens import Identity, requires
+from surepick.server.tokens import Identity, headers_of, requires
 from surepick.study.admin import create_study
 from surepick.study.study import Study
 from surepick.study.tokens import Role
@@ -35,6 +35,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 JSON = "application/json"
 LOOK_AGAIN = 10.0
 """Seconds after which a silent stream checks that its token is still valid."""
+LONGEST_KEY = 200
 AT_A_TIME = 100
 """Events that a stream keeps in memory: a client that does not read costs no more."""
 _PAGE_TYPES = {"html": "text/html; charset=utf-8", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
@@ -142,7 +143,7 @@ After = Annotated[int, Query(ge=0, lt=2**53)]
 Number = Annotated[int, schemas.Field(ge=1, lt=2**53)]
 Format = Annotated[Literal["csv", "json", "xlsx", "parquet"], Query(alias="format")]
 LastEvent = Annotated[int | None, Header(ge=0, lt=2**53)]
-Key = Annotated[str | None, Header(alias="Idempotency-Key", max_length=200)]
+Key = Annotated[str | None, Header(alias="Idempotency-Key", max_length=LONGEST_KEY)]
 
 
 def _record(study: Study) -> tuple[str, bytes]:
@@ -253,18 +254,21 @@ async def tell(study: ToTell, ask_id: Number, body: schemas.ResultOfAsk, key: Ke
 
 HOT = re.compile("/api/v1/studies/([^/]{1,1000})/asks(?:/([1-9][0-9]{0,14})/result)?")
 """Paths of `ask` and `tell`, with the name of the study and the id of the ask."""
-KEY: TypeAdapter[str | None] = TypeAdapter(Key)
+MAY_TELL = requires(Role.TELL)
 ROUTES: Any = {getattr(one, "endpoint", None): one for one in router.routes}
 
 
 async def answer_hot(request: Request, content: bytes, name: str, ask_id: str | None) -> Response | None:
     """Call `ask` or `tell` as FastAPI does; None if the request is malformed, for FastAPI to say in which way."""
-    request.scope.update(path_params={"name": unquote(name)}, route=ROUTES[ask if ask_id is None else tell])
-    study = StudyAccess(unquote(name), await requires(Role.TELL)(request), request.app.state.studies)
+    name = unquote(name)
+    request.scope.update(path_params={"name": name}, route=ROUTES[ask if ask_id is None else tell])
+    study = StudyAccess(name, await MAY_TELL(request), request.app.state.studies)
+    key = headers_of(request).get("idempotency-key")
     try:
-        key = KEY.validate_python(request.headers.get("idempotency-key"))
         body: Any = (schemas.AskFor if ask_id is None else schemas.ResultOfAsk).model_validate_json(content)
     except ValidationError:
+        return None
+    if key is not None and len(key) > LONGEST_KEY:
         return None
     return await (ask(study, body) if ask_id is None else tell(study, int(ask_id), body, key))
 

@@ -7,7 +7,7 @@ import reprlib
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from http import HTTPStatus
 from typing import Any, final
 
@@ -25,7 +25,7 @@ from surepick._version import __version__
 from surepick.errors import Conflict, InvalidInput, NoSuchStudy, StorageError, StudyExists, SurepickError
 from surepick.server import api, new_study, pages
 from surepick.server.studies import OpenStudies, TooBusy
-from surepick.server.tokens import Tokens, check_origin
+from surepick.server.tokens import Tokens, check_origin, headers_of
 from surepick.study.storage import open_storage
 from surepick.study.storage.base import ServerStorage
 
@@ -47,8 +47,8 @@ HEADERS = [
 """Of every answer that has no others of these names."""
 RULES = {"missing": "is needed", "extra_forbidden": "is no field here", "model_attributes_type": "must be an object"}
 """For errors of pydantic whose words name parts of a program."""
-SAFE, UPLOADS = ("GET", "HEAD", "OPTIONS"), ("/new", "/api/v1/studies")
-"""Methods that change nothing, and paths of tables of arms."""
+SAFE, UPLOADS, FREE = ("GET", "HEAD", "OPTIONS"), ("/new", "/api/v1/studies"), ("/sign-in", "/sign-out")
+"""Methods that change nothing, paths of tables of arms, and paths of forms that need no token."""
 METHODS = (*SAFE, "POST", "PUT", "PATCH", "DELETE")
 MOST_ADDRESSES = 10_000
 """Addresses whose requests are counted; then counting begins anew."""
@@ -119,24 +119,18 @@ async def metrics(request: Request, who: api.Reader) -> Response:
 # ---- errors
 
 
-def problem(status: int, detail: str, kind: str = "about:blank", headers: Any = None) -> Response:
-    """Return an error as problem+json (RFC 9457)."""
-    body = {"type": kind, "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
-    again = {"Retry-After": "1"} if status in (429, 503) else {}
-    return Response(to_json(body), status, {**again, **(headers or {})}, "application/problem+json")
-
-
 async def _answer_error(request: Request, error: Exception) -> Response:
-    """Answer an error: to a program as problem+json, to a browser as a page."""
+    """Answer an error: to a program as problem+json (RFC 9457), to a browser as a page."""
     status, detail, headers = _said(error)
     detail = request.app.state.studies.public(detail)
     path = request.scope["path"].removeprefix(request.scope["root_path"])
     if not path.startswith("/api/") and path not in ("/readyz", "/metrics"):
         return await pages.error_page(request, status, detail)
-    if isinstance(error, StarletteHTTPException) or status == 500:
-        return problem(status, detail, headers=headers)
-    kind = type(error) if isinstance(error, SurepickError) else InvalidInput
-    return problem(status, detail, f"urn:surepick:{kind.__name__}")
+    name = type(error).__name__ if isinstance(error, SurepickError) else "InvalidInput"
+    kind = "about:blank" if isinstance(error, StarletteHTTPException) or status == 500 else f"urn:surepick:{name}"
+    body = {"type": kind, "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
+    again = {"Retry-After": "1"} if status in (429, 503) else {}
+    return Response(to_json(body), status, {**again, **(headers or {})}, "application/problem+json")
 
 
 def _said(error: Exception) -> tuple[int, str, Any]:
@@ -186,7 +180,8 @@ class Guard:
         self.app: ASGIApp = app
         self.settings, self.tokens = app.state.settings, app.state.tokens
         named: Any = {"labelnames": ("method", "route", "status"), "registry": app.state.registry}
-        self._seconds = Histogram("surepick_request_seconds", "Seconds to answer.", **named)
+        seconds = Histogram("surepick_request_seconds", "Seconds to answer.", **named)
+        self._seconds = lru_cache(1_000)(seconds.labels)
         self._second, self._counts = 0, dict[str, int]()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -218,14 +213,16 @@ class Guard:
         finally:
             route = getattr(scope.get("route"), "path_format", "other")  # with no name of a study in it
             method = scope["method"] if scope["method"] in METHODS else "other"  # a client may make up any number
-            self._seconds.labels(method, route, status or 500).observe(time.perf_counter() - began)
+            self._seconds(method, route, status or 500).observe(time.perf_counter() - began)
 
     async def _answer(self, request: Request, send: Send) -> None:
-        receive, scope, answer = await self._checked(request), request.scope, self.app
-        if request.method == "POST" and (hot := api.HOT.fullmatch(scope["path"], len(self.settings.root_path))):
-            content = await Request(scope, receive).body()
+        scope, receive, answer = request.scope, request.receive, self.app
+        self._count(scope["client"][0] if scope["client"] else "")
+        if request.method not in SAFE:
+            content = await self._checked(request)
             receive = partial(_receive_again, content)
-            answer = await api.answer_hot(request, content, *hot.groups()) or self.app
+            if request.method == "POST" and (hot := api.HOT.fullmatch(scope["path"], len(self.settings.root_path))):
+                answer = await api.answer_hot(request, content, *hot.groups()) or self.app
         await answer(scope, receive, send)
 
     def _route(self, scope: Scope) -> None:
@@ -234,38 +231,28 @@ class Guard:
         scope["app"], scope["root_path"] = self.app, prefix
         scope["path"] = sent if sent.startswith(f"{prefix}/") else f"{prefix}{sent}"
 
-    async def _checked(self, request: Request) -> Receive:
-        """Check rate, origin, token and type; return what gives the body to the route, if it is not too long."""
-        self._count(request.scope["client"][0] if request.scope["client"] else "")
-        if request.method in SAFE:
-            return request.receive
+    async def _checked(self, request: Request) -> bytes:
+        """Check origin, token and type of a request that changes something; return its body."""
         check_origin(request)
-        path = request.scope["path"].removeprefix(self.settings.root_path)
-        if path.startswith("/api/"):
+        path, headers = request.scope["path"].removeprefix(self.settings.root_path), headers_of(request)
+        is_api, is_upload = path.startswith("/api/"), path in UPLOADS
+        if path not in FREE:
             request.scope["identity"] = await self.tokens.identify(request)  # before its body is read
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        has_body = request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
-        if has_body and path.startswith("/api/") and kind != "application/json":
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+        if has_body and is_api and kind != "application/json":
             raise HTTPException(415, f"a body must be JSON, got {kind[:100]!r}; send Content-Type: application/json.")
-        longest = self.settings.longest_upload if path in UPLOADS else self.settings.longest_body
-        length = 0
-        end: float | None = asyncio.get_running_loop().time() + self.settings.slowest
-
-        async def received() -> Message:
-            nonlocal length, end
-            try:
-                async with asyncio.timeout_at(end):
-                    message = await request.receive()
-            except TimeoutError:
-                said = f"a request must arrive within {self.settings.slowest:.3g} seconds; send it again."
-                raise HTTPException(408, said) from None
-            length += len(message.get("body", b""))
-            if length > longest:
-                raise HTTPException(413, f"a request must have at most {longest:,} bytes; send less at a time.")
-            end = end if message.get("more_body") else None
-            return message
-
-        return received
+        longest, content = self.settings.longest_upload if is_upload else self.settings.longest_body, bytearray()
+        try:
+            async with asyncio.timeout(self.settings.slowest):
+                async for part in request.stream():
+                    content += part
+                    if len(content) > longest:
+                        raise HTTPException(413, f"a request must have at most {longest:,} bytes; send less at a time.")
+        except TimeoutError:
+            said = f"a request must arrive within {self.settings.slowest:.3g} seconds; send it again."
+            raise HTTPException(408, said) from None
+        return bytes(content)
 
     def _count(self, address: str) -> None:
         """Refuse an address that sends too many requests within a second."""

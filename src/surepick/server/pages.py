@@ -257,10 +257,6 @@ def _change(study: Study, visit: Visit) -> int:
     return measurement
 
 
-def _audit(study: Study, visit: Visit) -> int:
-    return study.audit(worker=visit.worker)
-
-
 def _reopen(study: Study, visit: Visit) -> int:
     if visit.typed.get("groups") == "offset":
         study.reopen(groups="offset", **visit.change)  # type: ignore[arg-type]
@@ -275,7 +271,7 @@ Actions = dict[str, Callable[[Study, Visit], int]]
 """What forms do; each action returns the number that `done_words` names."""
 OF_ASKS: Actions = {"ask": _ask, "tell": _tell, "fail": _fail}
 """Their events share a commit with those of others."""
-OF_ADMINS: Actions = {"audit": _audit, "reopen": _reopen}
+OF_ADMINS: Actions = {"audit": lambda study, visit: study.audit(worker=visit.worker), "reopen": _reopen}
 ACTIONS = OF_ASKS | dict.fromkeys(("void", "correct", "restore"), _change) | OF_ADMINS
 
 

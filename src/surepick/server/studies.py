@@ -210,9 +210,11 @@ class OpenStudies:
         while one.waiting:
             taken = [one.waiting.popleft() for _ in range(min(len(one.waiting), MOST_TOGETHER))]
             taken.sort(key=itemgetter(0))
-            outcomes = await to_thread.run_sync(
-                _together, one.study, [call for _, call, _ in taken], limiter=one.writers
-            )
+            calls = [call for _, call, _ in taken]
+            try:
+                outcomes = await to_thread.run_sync(one.study.together, calls, limiter=one.writers)
+            except Exception as error:  # noqa: BLE001 (each caller gets it)
+                outcomes = [error] * len(calls)
             if any(isinstance(outcome, CorruptLog | NoSuchStudy) for outcome in outcomes):
                 self.forget(name)
             for (_, _, future), outcome in zip(taken, outcomes, strict=True):
@@ -257,10 +259,3 @@ class OpenStudies:
         for known, one in list(self._open.items()):
             if name in ("", known):
                 one.wake()
-
-
-def _together(study: Study, calls: list[Callable[[], Any]]) -> list[Any]:
-    try:
-        return study.together(calls)
-    except Exception as error:  # noqa: BLE001 (each caller gets it)
-        return [error] * len(calls)

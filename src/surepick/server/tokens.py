@@ -3,6 +3,7 @@
 A storage without tokens is open to this machine, and to no other.
 """
 
+import asyncio
 import hmac
 import ipaddress
 import time
@@ -61,13 +62,22 @@ class Tokens:
 
     def __init__(self, read: Callable[[], list[TokenRow]]) -> None:
         self._read = read
-        self._known = list[TokenRow]()
-        self._read_at = -FRESH
+        self._known, self._read_at = list[TokenRow](), -FRESH
+        self._reading: asyncio.Task[None] | None = None
 
     async def _rows(self) -> list[TokenRow]:
-        if (now := time.monotonic()) - self._read_at >= FRESH:
-            self._known, self._read_at = await run_in_threadpool(self._read), now
+        if time.monotonic() - self._read_at >= FRESH:
+            # One reads for all who wait: hundreds of requests would read at once, every second.
+            self._reading = self._reading or asyncio.create_task(self._read_again())
+            await asyncio.shield(self._reading)
         return self._known
+
+    async def _read_again(self) -> None:
+        began = time.monotonic()
+        try:
+            self._known, self._read_at = await run_in_threadpool(self._read), began
+        finally:
+            self._reading = None
 
     async def identify(self, request: Request) -> Identity:
         """Return who sends a request.
@@ -78,7 +88,7 @@ class Tokens:
         if not await self._rows():
             _check_local(request)
             return Identity(role=Role.ADMIN)
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        scheme, _, given = headers_of(request).get("authorization", "").partition(" ")
         secret = given.strip() if scheme.lower() == "bearer" else ""
         return await self.of_secret(secret or request.cookies.get(COOKIE, ""), by_cookie=not secret)
 
@@ -106,6 +116,15 @@ class Tokens:
         return any(row.id == identity.token and row.revoked_at is None for row in rows)
 
 
+def headers_of(request: Request) -> dict[str, str]:
+    """Return the first header of each name; `request.headers` goes through all of them for every question."""
+    known: dict[str, str] | None = request.scope.get("headers by name")
+    if known is None:
+        known = {name.decode("latin-1"): said.decode("latin-1") for name, said in reversed(request.scope["headers"])}
+        request.scope["headers by name"] = known
+    return known
+
+
 @lru_cache(1_000)
 def is_loopback(host: str) -> bool:
     """Return whether an address or name of a host is that of this machine alone."""
@@ -117,10 +136,11 @@ def is_loopback(host: str) -> bool:
 
 def _check_local(request: Request) -> None:
     """Refuse other machines, and names that a stranger's page gave to this machine (DNS rebinding)."""
-    host = request.headers.get("host", "")
+    headers, client = headers_of(request), request.scope["client"]
+    host = headers.get("host", "")
     name = host if host.endswith("]") else host.rpartition(":")[0] or host
-    is_local = name in LOCAL_NAMES and request.client is not None and is_loopback(request.client.host)
-    if not is_local or not OF_PROXIES.isdisjoint(request.headers.keys()):
+    is_local = name in LOCAL_NAMES and client is not None and is_loopback(client[0])
+    if not is_local or not OF_PROXIES.isdisjoint(headers):
         raise HTTPException(
             403, "a server without tokens serves this machine as localhost alone; create one: surepick token create."
         )
@@ -132,8 +152,9 @@ def check_origin(request: Request) -> None:
     Raises:
         HTTPException: 403.
     """
-    site, origin = request.headers.get("sec-fetch-site", "none"), request.headers.get("origin")
-    is_own = origin is None or urlsplit(origin).netloc == request.headers.get("host", "")
+    headers = headers_of(request)
+    site, origin = headers.get("sec-fetch-site", "none"), headers.get("origin")
+    is_own = origin is None or urlsplit(origin).netloc == headers.get("host", "")
     if site not in ("same-origin", "none") or not is_own:
         raise HTTPException(403, "a page of another site sent this request; open this server's own page and try again.")
 

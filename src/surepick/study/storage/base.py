@@ -14,10 +14,10 @@ import os
 import threading
 import unicodedata
 import weakref
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import AbstractContextManager, ContextDecorator
 from datetime import datetime
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, final, runtime_checkable
 
 from surepick.errors import CorruptLog, InvalidInput, NoSuchStudy, StudyExists, what_was_meant
 from surepick.study.events import START, Row, check_chain
@@ -279,22 +279,24 @@ class Forked(Protocol):
         """In the child: replace locks, connections and state, and send nothing over inherited connections."""
 
 
-@contextmanager
-def no_fork() -> Iterator[None]:
+@final
+class no_fork(ContextDecorator):  # noqa: N801 (used as a function; a generator would take three times as long)
     """Let no other thread fork the process while the block runs. The block must not wait for a thread that forks."""
-    global _n_at_work  # noqa: PLW0603 (one for the process)
-    depth = getattr(_here, "depth", 0)
-    if not depth:
-        with _free:
-            while _n_forking:
-                _free.wait()
-            _n_at_work += 1
-    _here.depth = depth + 1
-    try:
-        yield
-    finally:
-        _here.depth = depth
+
+    def __enter__(self) -> None:
+        global _n_at_work  # noqa: PLW0603 (one for the process)
+        depth = getattr(_here, "depth", 0)
         if not depth:
+            with _free:
+                while _n_forking:
+                    _free.wait()
+                _n_at_work += 1
+        _here.depth = depth + 1
+
+    def __exit__(self, *_: object) -> None:
+        global _n_at_work  # noqa: PLW0603 (one for the process)
+        _here.depth -= 1
+        if not _here.depth:
             with _free:
                 _n_at_work -= 1
                 _free.notify_all()
