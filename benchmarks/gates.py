@@ -7,11 +7,11 @@
     T   calls against a target      16 arms, 0.01 below the target; a price without log K breaks it
     A   accounts of sets            four arms, the second and the third 0.02 apart, m = 2; bets for any member break it
 
-Three arms: two are the best, the third is 0.3 behind; 600 pulls. Blocks grow by 15 %. N, O and S go in lock-step: what
-is drawn once for all paths (arms, labels) is fixed before the noise of a block, so that every path keeps its guarantee.
-Bets and projections are the package's. Run `python -m benchmarks.gates [paths [theorems]]`; N, O and S take 20 s of CPU
-time, T and A three minutes.
-Figures go to benchmarks/results/gates.json; those of the pool (P) are in benchmarks/results/pool.json.
+Three arms: two are the best, the third is 0.3 behind; 600 pulls. Blocks grow by 15 %, those of T and A by 30 %. N, O
+and S go in lock-step: what is drawn once for all paths (arms, labels) is fixed before the noise of a block, so that
+every path keeps its guarantee. Bets and projections are the package's. Run `python -m benchmarks.gates [paths
+[theorems]]`; N, O and S take 20 s of CPU time, T and A two minutes. Figures go to benchmarks/results/gates.json; those
+of the pool (P) are in benchmarks/results/pool.json.
 """
 
 import json
@@ -208,7 +208,7 @@ def is_called_met(path: int, calls: str, *, pays_for_arms: bool = True) -> bool:
         wealth.n_rows = 1
     total, n = np.zeros(K), 0.0
     while n < MOST and wealth.answer is None:
-        pulls = max(4.0, round(0.15 * n))
+        pulls = max(4.0, round(0.3 * n))
         b = pulls * 0.49 + math.sqrt(pulls) * rng.standard_normal(K)
         if n:
             wealth.settle(Block(pulls * np.eye(K), b - pulls * total / n, total / n, np.eye(K) / n))
@@ -224,7 +224,7 @@ def loses_the_two_best(path: int) -> bool:
     rng, total, n = np.random.default_rng([SEED, path]), np.zeros(4), 0.0
     wealth = SetWealth(FiniteArms(np.eye(4)), m=2, delta=DELTA, noise_std=1.0, level=np.ones(4))
     while n < 2 * MOST and wealth.answer is None:
-        pulls = max(12.0, round(0.15 * n))
+        pulls = max(12.0, round(0.3 * n))
         b = pulls * EDGE + math.sqrt(pulls) * rng.standard_normal(4)
         if n:
             wealth.settle(Block(pulls * np.eye(4), b - pulls * total / n, total / n, np.eye(4) / n))
