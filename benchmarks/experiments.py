@@ -157,8 +157,9 @@ def of_gates() -> Iterator[Figure]:
     rows = result("gates")["rows"]
     for theorem, name in NAMES.items():
         mine = [row for row in rows if row["theorem"] == theorem and (theorem != "O" or _is_proved_or_broken(row))]
-        if mine:
-            yield _gate(name, *([row for row in mine if row["broken"] is is_broken] for is_broken in (False, True)))
+        valid, broken = ([row for row in mine if row["broken"] is is_broken] for is_broken in (False, True))
+        if valid and broken:
+            yield _gate(name, valid, broken)
     ours = result("pool")["gate"]
     fixed = [{"rejected": row["sorted"], "case": "sorted items", "limit": 0.46} for row in ours]
     yield _gate("pool", [{**row, "limit": 0.335} for row in ours], fixed)

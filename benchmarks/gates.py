@@ -10,8 +10,8 @@
 Three arms: two are the best, the third is 0.3 behind; 600 pulls. Blocks grow by 15 %, those of T and A by 30 %. N, O
 and S go in lock-step: what is drawn once for all paths (arms, labels) is fixed before the noise of a block, so that
 every path keeps its guarantee. Bets and projections are the package's. Run `python -m benchmarks.gates [paths
-[theorems]]`; N, O and S take 20 s of CPU time, T and A two minutes. Figures go to benchmarks/results/gates.json; those
-of the pool (P) are in benchmarks/results/pool.json.
+[theorems [case]]]`; N, O and S take 20 s of CPU time, T and A two minutes. Figures go to benchmarks/results/gates.json;
+those of the pool (P) are in benchmarks/results/pool.json.
 """
 
 import json
@@ -300,17 +300,17 @@ def cases() -> Iterator[Case]:
     yield Case("A", "bets for any member", is_broken=True, count=partial(n_lost, is_broken=True), share=4)
 
 
-def main(n_paths: str = str(N_PATHS), theorems: str = "NOSTA") -> None:
-    """Print a row for each case of these theorems, and keep them beside those of others."""
-    kept = json.loads(RESULTS.read_text(encoding="utf-8"))["rows"] if RESULTS.exists() else []
-    rows: list[dict[str, Any]] = [row for row in kept if row["theorem"] not in theorems]
+def main(n_paths: str = str(N_PATHS), theorems: str = "NOSTA", name: str = "") -> None:
+    """Print a row for each case of these theorems with this in its name, and keep them beside the others."""
+    rows: list[dict[str, Any]] = json.loads(RESULTS.read_text(encoding="utf-8"))["rows"] if RESULTS.exists() else []
     print(f"delta = {DELTA}, seed {SEED}; limit of {n_paths} paths: {limit(int(n_paths)) / int(n_paths):.3f}")
     for case in cases():
-        if case.theorem not in theorems:
+        if case.theorem not in theorems or name not in case.name:
             continue
         n = int(n_paths) // case.share
         share = case.count(n) / n
         row = {"theorem": case.theorem, "case": case.name, "broken": case.is_broken, "paths": n, "rejected": share}
+        rows = [one for one in rows if (one["theorem"], one["case"]) != (case.theorem, case.name)]
         rows.append({**row, "se": round(math.sqrt(share * (1.0 - share) / n), 4), "limit": limit(n) / n})
         mark = "  broken" if case.is_broken else ""
         print(f"{case.theorem}  {case.name:45s}{share:.3f} +- {rows[-1]['se']:.3f}{mark}", flush=True)

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import surepick as sp
-from surepick.core.betting.bets import log_chi_mean, log_returns
+from surepick.core.betting.bets import log_returns
 from surepick.core.betting.rounds import PairDifferences, log_round_returns
+from surepick.core.linalg import log_chi_mean
 from surepick.learning.blocks import shuffled
 from surepick.learning.model import DRIFTS, has_drift
 from surepick.learning.noise_models import AnyNoise, Drifting, SubGaussian
