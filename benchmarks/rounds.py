@@ -1,6 +1,8 @@
 """Few rounds: pulls until the answer is proved, and the share of experiments that R batches decide.
 
-`python -m benchmarks.rounds [runs] [paths]`. Writes benchmarks/results/rounds.json.
+`python -m benchmarks.rounds [runs [paths [case ...]]]`; about ten minutes of CPU time for 200 runs of all. Writes
+benchmarks/results/rounds.json, where cases that are not measured stay. The standard error of a ratio has the error of
+both means.
 """
 
 import json
@@ -22,6 +24,7 @@ OUT = Path(__file__).parent / "results" / "rounds.json"
 CASES: Mapping[str, Callable[[], Problem]] = {
     "many": lambda: problems.many_arms(1000),
     "basis5": lambda: problems.unit_basis([1.0, 0.75, 0.5, 0.25, 0.0]),
+    "basis5, four rivals": lambda: problems.unit_basis([1.0, 0.7, 0.6, 0.5, 0.4]),
     "soare6": lambda: problems.soare(6, 0.1),
     "sphere5": lambda: problems.sphere(5, 50, seed=4),
 }
@@ -37,7 +40,8 @@ def measured(n_runs: int, name: str) -> dict[str, Any]:
     for rounds in ROUNDS:
         batch = math.ceil(free.mean / rounds)
         until = sp.simulate(problem, n_runs=n_runs, seed=SEED, n_jobs=1, batch=batch)
-        row[f"pulls/N at R={rounds}"] = until.mean / free.mean, until.se / free.mean
+        ratio = until.mean / free.mean
+        row[f"pulls/N at R={rounds}"] = ratio, ratio * math.hypot(until.se / until.mean, free.se / free.mean)
         batch = math.ceil(1.5 * free.mean / rounds)
         within = sp.simulate(problem, n_runs=n_runs, seed=SEED, n_jobs=1, batch=batch, rounds=rounds)
         share = float(within.stopped.mean())
@@ -65,18 +69,18 @@ def gate(n_paths: int, rounds: int) -> dict[str, Any]:
     return {"paths": n_paths, "rejected": n_rejected / n_paths, "limit": 0.3 + 3.1 * math.sqrt(0.21 / n_paths)}
 
 
-def main(n_runs: str = "60", n_paths: str = "1000") -> None:
-    """Measure, print and write all of it."""
+def main(n_runs: str = "200", n_paths: str = "1000", *cases: str) -> None:
+    """Measure, print and write all of it, or some cases."""
     print(f"noise 1, known; delta = 0.05; seed {SEED}; N: mean pulls with the default schedule")
-    found: dict[str, Any] = {"seed": SEED}
-    for name in CASES:
+    found: dict[str, Any] = json.loads(OUT.read_text()) if OUT.exists() else {"seed": SEED}
+    for name in cases or CASES:
         found[name] = row = measured(int(n_runs), name)
         said = [f"{key} {value[0]:.2f} ({value[1]:.2f})" for key, value in row.items() if isinstance(value, tuple)]
         print(
             f"{name}: {n_runs} runs, N {row['N']:.0f} ({row['N s.e.']:.0f}), {row['wrong']} wrong;", *said, flush=True
         )
         OUT.write_text(json.dumps(found, indent=1) + "\n")
-    for rounds in (3, 10):
+    for rounds in () if cases else (3, 10):
         found[f"gate R={rounds}"] = row = gate(int(n_paths), rounds)
         print(f"gate R = {rounds}: {row}", flush=True)
     OUT.write_text(json.dumps(found, indent=1) + "\n")

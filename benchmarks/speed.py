@@ -1,12 +1,14 @@
 """Speed: CPU of whole identifications beside that of an earlier commit, and whether pulls stayed what they were.
 
-`make bench ARGS=speed`, or `python -m benchmarks.speed [compare | ratio | paired | imports]`. The earlier commit is
-checked out into a temporary folder; both versions do the same work, in turn, each time in a fresh process, with one
+`make bench ARGS=speed`, or `python -m benchmarks.speed [compare | ratio | plain | paired | imports]`. The earlier
+version is checked out into a temporary folder; both do the same work, in turn, each time in a fresh process, with one
 BLAS thread and with as many as there are. What is compared are ratios of one run on one machine; a version may need
 other pulls, so these are printed.
 
 `python -m benchmarks.speed ratio OTHER 40` compares the CPU of single runs with that of another commit or folder, with
-a standard error: small enough to see a change of a few per cent on a busy machine.
+a standard error: small enough to see a change of a few per cent on a busy machine. `python -m benchmarks.speed plain`
+compares pulls, and CPU a pull, of runs without any option with the version before groups, drift, pools and targets:
+options that are not used may cost nothing. Its table goes to benchmarks/results/plain.json.
 """
 
 import json
@@ -247,6 +249,71 @@ def ratio(other: str = BASE, n_runs: str = "40") -> None:
             print(f"{CASES[name].title:28s}{found.ratio:8.3f} +- {found.error:.3f}{other_pulls}", flush=True)
 
 
+BEFORE_OPTIONS = "5e2b325"
+"""The last commit before groups, drift, any noise, pools, targets, rounds and accounts of sets."""
+PLAIN: Mapping[str, str] = {
+    "basis5, noise known": "problem = problems.unit_basis([1.0, 0.75, 0.5, 0.25, 0.0])",
+    "basis5, noise learnt": "problem = problems.unit_basis([1.0, 0.75, 0.5, 0.25, 0.0]); options = {}",
+    "Soare d=6, noise known": "problem = problems.soare(6)",
+    "sphere d=5 K=50, noise known": "problem = problems.sphere(5, 50, seed=4)",
+    "sphere d=5 K=50, noise learnt": "problem = problems.sphere(5, 50, seed=4); options = {}",
+    "many arms K=10^3, noise known": "problem = problems.many_arms(1000, seed=0)",
+}
+PLAIN_RUN = """
+options = {"noise_std": 1.0}
+%s
+def work(run):
+    means, total = problem.X @ problem.theta, 0
+    for part in range(BATCH):
+        noise = iter(np.random.default_rng([9, run, part]).standard_normal(20_000))
+        total += sp.identify(problem.X, lambda arm: float(means[arm] + next(noise)), seed=run, **options).n_pulls
+    return total / BATCH
+"""
+PLAIN_BATCH = 5
+PLAIN_RESULTS = ROOT / "benchmarks" / "results" / "plain.json"
+
+
+def plain(other: str = BEFORE_OPTIONS, n_pairs: str = "100") -> None:
+    """Print pulls, and CPU a pull, beside another version, of runs without an option; pairs of batches take turns."""
+    is_folder = Path(other).is_dir()
+    rows = []
+    with nullcontext(Path(other).resolve()) if is_folder else checked_out(other) as tree:
+        print(f"{int(n_pairs) * PLAIN_BATCH} runs of each version without an option; before: {other}; 1 thread")
+        print(f"{'':32s}{'pulls before':>16s}{'now':>16s}{'change':>16s}{'us a pull':>11s}{'CPU a pull, ratio':>20s}")
+        for name, problem in PLAIN.items():
+            case = Case(name, f"BATCH = {PLAIN_BATCH}\n" + PLAIN_RUN % problem, 1, 1.0)
+            with Worker(tree, case) as then, Worker(ROOT, case) as now:
+                row = {"case": name, "runs": int(n_pairs) * PLAIN_BATCH, **plain_of(then, now, int(n_pairs))}
+            rows.append(row)
+            said = f"{row['before']:9.1f} +-{row['before_se']:5.1f}{row['now']:9.1f} +-{row['now_se']:5.1f}"
+            said += f"{row['change']:+8.1f} +-{row['change_se']:4.1f} %{row['us_a_pull']:11.1f}"
+            print(f"{name:32s}{said}{row['cpu_ratio']:12.3f} +-{row['cpu_ratio_se']:.3f}", flush=True)
+            PLAIN_RESULTS.write_text(json.dumps({"before": BEFORE_OPTIONS, "rows": rows}, indent=1) + "\n")
+
+
+def plain_of(
+    then: Callable[[int], tuple[float, float]], now: Callable[[int], tuple[float, float]], n_pairs: int
+) -> dict[str, float]:
+    """Return mean pulls of both versions, their change in per cent, and the ratio of CPU a pull, with errors."""
+    found: dict[str, list[tuple[float, float]]] = {"then": [], "now": []}
+    for pair in range(1, 1 + n_pairs):
+        sides = {"then": then, "now": now}
+        for side in sides if pair % 2 else reversed(sides):
+            found[side].append(sides[side](pair))
+    (cpu_then, before), (cpu_now, after) = (zip(*found[side], strict=True) for side in ("then", "now"))
+    logs = [math.log(b / y) - math.log(a / x) for a, x, b, y in zip(cpu_then, before, cpu_now, after, strict=True)]
+    ratio, root = math.exp(statistics.mean(logs)), n_pairs**0.5
+    mean = statistics.mean(before)
+    change = [100.0 * (y - x) / mean for x, y in zip(before, after, strict=True)]
+    return {
+        "before": mean, "before_se": statistics.stdev(before) / root,
+        "now": statistics.mean(after), "now_se": statistics.stdev(after) / root,
+        "change": statistics.mean(change), "change_se": statistics.stdev(change) / root,
+        "us_a_pull": 1e6 * sum(cpu_now) / sum(after) / PLAIN_BATCH,
+        "cpu_ratio": ratio, "cpu_ratio_se": ratio * statistics.stdev(logs) / root,
+    }  # fmt: skip
+
+
 SIX = """
 from surepick.simulation.run import run_seeds
 SIX = {
@@ -303,7 +370,9 @@ def imports() -> None:
         print(f"{words}: {taken / libraries:.2f} times {IMPORTS[0]} (aim 1.3)")
 
 
-PARTS: Mapping[str, Callable[..., None]] = {"compare": compare, "ratio": ratio, "paired": paired, "imports": imports}
+PARTS: Mapping[str, Callable[..., None]] = {
+    "compare": compare, "ratio": ratio, "plain": plain, "paired": paired, "imports": imports,
+}  # fmt: skip
 
 
 def main() -> None:

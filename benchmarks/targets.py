@@ -1,7 +1,8 @@
 """Calls against a threshold and against a control: pulls beside the lower bound, and how often calls are wrong.
 
-Run `python -m benchmarks.targets [runs [paths of the gate]]`; about 4 s of CPU time for each run of all rows, and
-0.2 s for each path. The table is also written to benchmarks/results/targets.json.
+Run `python -m benchmarks.targets [runs [paths of the gate [rows]]]`; about 4 s of CPU time for each run of all rows,
+and 0.2 s for each path. The table is also written to benchmarks/results/targets.json. Runs that are there are not made
+again: a later command with more runs adds to them. Delete the file for a new version of the rules.
 
 The problem: a factorial of four factors with a constant, noise 1, delta = 0.05; the target 0.9 is 0.08 from the nearest
 mean. The gate: 16 arms, all 0.01 below the target, delta = 0.3, blocks of four pulls of each arm; "without log K" has a
@@ -64,19 +65,36 @@ def gate(seed: int, calls: str, *, pays_for_arms: bool) -> bool:
     return bool((wealth.calls == MET).any())
 
 
-def main(n_runs: int = N_RUNS, n_paths: int = N_PATHS) -> None:
+def measured(name: str, n_runs: int, before: dict[str, Any]) -> dict[str, Any]:
+    """Return mean pulls and wrong runs of seeds 0 to n_runs - 1; `before` has those of the first seeds, or is empty."""
+    options, done = CASES[name], int(before.get("runs", 0))
+    target = {one: options[one] for one in ("threshold", "control") if one in options}
+    total = before.get("pulls", 0.0) * done
+    squares = before.get("error", 0.0) ** 2 * done * (done - 1) + before.get("pulls", 0.0) * total
+    n_wrong = before.get("wrong", 0)
+    for seed in range(done, n_runs):
+        n_pulls, n_calls = called(seed, **options)
+        total, squares, n_wrong = total + n_pulls, squares + n_pulls**2, n_wrong + (n_calls > 0)
+    n = max(done, n_runs)
+    mean = total / n
+    error = math.sqrt((squares - n * mean**2) / (n * (n - 1)))
+    bound = sp.lower_bound(X, THETA, DELTA, **target)
+    return {"runs": n, "bound": bound, "pulls": mean, "error": error, "wrong": n_wrong}
+
+
+def main(n_runs: int = N_RUNS, n_paths: int = N_PATHS, n_rows: int = len(CASES)) -> None:
     """Print both tables, and write them to a file."""
-    print(f"{n_runs} runs, delta = {DELTA}, mean ± standard error, seeds 0 to {n_runs - 1}")
-    print("| | lower bound | pulls | ratio | runs with a wrong call |\n|---|---|---|---|---|")
-    rows: dict[str, Any] = {"runs": n_runs, "paths": n_paths}
-    for name, options in CASES.items():
-        target = {one: options[one] for one in ("threshold", "control") if one in options}
-        bound = sp.lower_bound(X, THETA, DELTA, **target)
-        runs = np.array([called(seed, **options) for seed in range(n_runs)])
-        mean, error = runs[:, 0].mean(), runs[:, 0].std(ddof=1) / math.sqrt(n_runs)
-        n_wrong = int((runs[:, 1] > 0).sum())
-        print(f"| {name} | {bound:,.0f} | {mean:,.0f} ± {error:,.0f} | {mean / bound:.2f} | {n_wrong} |", flush=True)
-        rows[name] = {"bound": bound, "pulls": mean, "error": error, "wrong": n_wrong}
+    rows: dict[str, Any] = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+    print(f"delta = {DELTA}, mean ± standard error, seeds from 0")
+    print("| | runs | lower bound | pulls | ratio | runs with a wrong call |\n|---|---|---|---|---|---|")
+    for name in list(CASES)[:n_rows]:
+        for until in sorted({*range(20, n_runs, 20), n_runs}):  # what is done is kept
+            row = rows[name] = measured(name, until, rows.get(name, {}))
+            RESULTS.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+        said = f"{row['pulls']:,.0f} ± {row['error']:,.0f} | {row['pulls'] / row['bound']:.2f} | {row['wrong']}"
+        print(f"| {name} | {row['runs']} | {row['bound']:,.0f} | {said} |", flush=True)
+    if not n_paths:
+        return
     print(f"\n{n_paths} paths, delta = {RISK}: an arm below the target called met")
     print("| | share |\n|---|---|")
     for calls in ("all", "fdr"):
@@ -84,7 +102,7 @@ def main(n_runs: int = N_RUNS, n_paths: int = N_PATHS) -> None:
             share = float(np.mean([gate(seed, calls, pays_for_arms=pays) for seed in range(n_paths)]))
             name = f"gate, {calls}{'' if pays else ', without log K'}"
             print(f"| {name} | {share:.3f} |", flush=True)
-            rows[name] = share
+            rows |= {name: share, "paths": n_paths}
     RESULTS.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
 

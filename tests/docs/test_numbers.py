@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from benchmarks import experiments
+
 ROOT = Path(__file__).parents[2]
 RIVALS = json.loads((ROOT / "benchmarks" / "results" / "rivals.json").read_text("utf-8"))
 DRAWN = json.loads((ROOT / "docs" / "_static" / "pictures" / "numbers.json").read_text("utf-8"))
@@ -244,3 +246,35 @@ def test_the_lab_book_has_the_numbers_of_the_result_file() -> None:
             else:
                 assert shown[row["method"]][column].startswith(pulls(case, row["method"]))
                 assert shown[row["method"]][column].endswith((f"({row['wrong'][0]})", "all withdrawn"))
+
+
+# ---- experiments
+
+
+def rounds_row(title: str, name: str) -> tuple[str, str]:
+    """Return the rows of both tables of docs/plates.md about a case of benchmarks/rounds.py."""
+    row = json.loads((ROOT / "benchmarks" / "results" / "rounds.json").read_text("utf-8"))[name]
+    cells = [
+        [f"{value:.2f} ({error:.2f})" for value, error in (row[f"{what} R={r}"] for r in (3, 5, 10))]
+        for what in ("pulls/N at", "decided within")
+    ]
+    return f"| {title} | {row['N']:,.0f} | {' | '.join(cells[0])} |", f"| {title} | {' | '.join(cells[1])} |"
+
+
+PLATES = {"1,000 arms, 2 features": "many", "Soare, 6 features": "soare6", "50 arms, 5 features": "sphere5"}
+PLATES["5 arms without features"] = "basis5"
+
+
+def test_the_lab_book_has_the_table_of_experiments() -> None:
+    """Every line is that of `python -m benchmarks.experiments table`, and there is no other."""
+    section = re.split(r"^## Experiments$", book(), flags=re.MULTILINE)[1]
+    shown = re.findall(r"(?:^\|.*\n)+", section, re.MULTILINE)[0].splitlines()
+    assert shown == experiments.table()
+    assert {*experiments.PARTS} == {*experiments.TABLES}
+
+
+@pytest.mark.parametrize("title", PLATES)
+def test_what_few_rounds_cost_is_in_the_result_file(title: str) -> None:
+    """Both tables of the page on plates have the numbers of benchmarks/results/rounds.json."""
+    page = (ROOT / "docs" / "plates.md").read_text("utf-8")
+    assert [row for row in rounds_row(title, PLATES[title]) if row not in page] == []

@@ -24,6 +24,9 @@ OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
     "misfit": {"`misfit`": {"misfit": 0.05}},
     "costs": {"`costs`": {"costs": [1.0, 2.0, 3.0, 4.0, 5.0]}},
     "budget": {"`budget`": {"budget": 30.0}},
+    "batch": {"`batch`": {"batch": 12}, "`batch` and `rounds`": {"batch": 12, "rounds": 3}},
+    "goal": {'`goal="fixed-budget"`': {"goal": "fixed-budget"}},
+    "pool": {"`pool`": {"pool": 30}},
     "noise": {
         "noise learnt (default)": {},
         "`noise_std`": {"noise_std": 0.2},
@@ -42,7 +45,11 @@ OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
 EACH = {name: (kind, options) for kind, own in OPTIONS.items() for name, options in own.items()}
 PAIRS = [(one, other) for one, other in combinations(EACH, 2) if EACH[one][0] != EACH[other][0]]
 # What an option needs, where the other one of a pair says nothing about that.
-NEEDED: dict[str, dict[str, Any]] = {"`drift`": {"noise_std": 0.2}}
+NEEDED: dict[str, dict[str, Any]] = {
+    "`drift`": {"noise_std": 0.2},
+    "`pool`": {"reward_range": (-2.0, 3.0)},
+    '`goal="fixed-budget"`': {"budget": 30.0},
+}
 
 
 def table() -> dict[str, tuple[str, set[str]]]:
@@ -56,12 +63,15 @@ def table() -> dict[str, tuple[str, set[str]]]:
 
 
 def given(one: str, other: str) -> dict[str, Any]:
-    """Return the options of a pair."""
-    options = {**EACH[one][1], **EACH[other][1]}
-    says_noise = "noise" in (EACH[one][0], EACH[other][0])
-    for name in (one, other):
-        options = {**({} if says_noise else NEEDED.get(name, {})), **options}
-    return options
+    """Return the options of a pair, with what one of them needs where the other says nothing about that."""
+    kinds = {EACH[one][0], EACH[other][0]}
+    needed = {key: value for name in (one, other) for key, value in NEEDED.get(name, {}).items()}
+    if "noise" in kinds:
+        needed = {key: value for key, value in needed.items() if key not in ("noise_std", "reward_range")}
+    if "budget" in needed and "batch" in kinds:  # batches have rounds for a budget
+        needed = {**needed, "rounds": 3}
+        del needed["budget"]
+    return {**needed, **EACH[one][1], **EACH[other][1]}
 
 
 def outcome(options: dict[str, Any]) -> str:

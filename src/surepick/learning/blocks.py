@@ -371,7 +371,9 @@ def shuffled(arms: Sequence[int], seed: int, first: int, n_parts: int = 1, *, in
             sorted(range(start, min(start + 2, len(arms))), key=drawn.__getitem__) for start in range(0, len(arms), 2)
         ]
         return [arms[place] for pair in sorted(pairs, key=lambda pair: drawn[pair[0]]) for place in pair]
-    order = np.argsort(keys, axis=1, kind="stable") + np.arange(0, len(arms), keys.shape[1])[:, None]
+    order = np.argsort(keys, axis=1, kind="stable")
+    if n_parts > 1:
+        order += np.arange(0, len(arms), keys.shape[1])[:, None]
     return [arms[place] for place in order.ravel().tolist()]
 
 
@@ -432,6 +434,10 @@ class Plans:
         shuffles: bool = False,
     ) -> None:
         self._sampler = sampler
+        # What it can do is asked once: a check against a protocol takes as long as a quarter of a pull.
+        self._apportions = sampler if isinstance(sampler, Apportions) else None
+        self._pool = sampler if isinstance(sampler, PoolSampler) else None
+        self._sub_blocks = sampler if isinstance(sampler, SubBlocks) else None
         self._seed, self._shuffles, self._needs_order = task.seed, shuffles, task.needs_order
         self.work_out: Callable[[Iterable[Followed]], None]
         """Gives plans that were followed their contexts."""
@@ -468,9 +474,9 @@ class Plans:
         if ends is not None and self._has_offsets and self._batch is None:
             left, size = ends
             length = left + max(0, math.ceil((length - left) / size)) * size
-        if isinstance(self.sampler, PoolSampler):
+        if self._pool is not None:
             arms = [self._draw() for _ in range(length)]
-            price, is_last = sum(map(self.cost_of, arms)), self.sampler.is_last
+            price, is_last = sum(map(self.cost_of, arms)), self._pool.is_last
             if self._budget is not None and price > self._budget - self._spent:  # part of an item is no use
                 length, arms, is_last = 0, [], True
         elif self._budget is not None:
@@ -483,7 +489,7 @@ class Plans:
                     f"{length:,}; use another algorithm, or a schedule with shorter blocks."
                 )
             arms = [self._draw() for _ in range(length)]
-        n_parts = self.sampler.n_parts if isinstance(self.sampler, SubBlocks) else 1
+        n_parts = 1 if self._sub_blocks is None else self._sub_blocks.n_parts
         if self._is_shuffled(context):
             arms = shuffled(arms, self._seed, first, n_parts, in_pairs=self._has_offsets)
         self.proposed = Plan(first, length, tuple(arms), n_parts, is_last)
@@ -603,9 +609,10 @@ class Plans:
         return begun[-1] if begun else {}
 
     def _look(self, context: SamplerContext) -> int:
-        if isinstance(self.sampler, Apportions):
-            self._wanted.append((context.n_pulls, self.sampler.planned()))
-        length = opened(self.sampler, context)
+        sampler = self.sampler
+        if self._apportions is not None:
+            self._wanted.append((context.n_pulls, self._apportions.planned()))
+        length = opened(sampler, context)
         return self._batch or length
 
     def _draw(self) -> int:

@@ -470,6 +470,10 @@ class Spec:
 
     def _odd_rounds(self) -> Iterator[str]:
         """Yield why `batch`, `rounds` and `goal` do not go together, or not with other options."""
+        if self.batch is not None and self.pool is not None:
+            yield f"`batch` must be left out beside `pool`, got {self.batch}; a block is one item, for all arms left."
+        if self.goal == "fixed-budget" and self.pool is not None:
+            yield 'goal="fixed-budget" must be left out beside `pool`, which ends with its last item; give `budget`.'
         if self.rounds is not None and self.batch is None:
             yield f"`rounds` counts batches, got {self.rounds} without `batch`; give `batch`, such as 96."
         if self.batch is not None and self.budget is not None:

@@ -321,12 +321,12 @@ def n_rejected(seed: int) -> int:
 
 @pytest.mark.statistical
 def test_the_m_best_are_rejected_in_fewer_runs_than_delta_allows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At delta = 0.3 the count of 300 runs exceeds its limit with probability below 1e-4 (exact binomial).
+    """At delta = 0.3 the count of 300 runs exceeds its limit with probability below 1e-6 (exact binomial).
 
     A rule that bets for any member, whether the sets of the account lack it or not, is beyond the limit: the best is
     right to be ahead of the second best.
     """
-    limit = int(binom.isf(1e-4, N_RUNS, DELTA))
+    limit = int(binom.isf(1e-6, N_RUNS, DELTA))
     assert n_rejected(5) <= limit
     monkeypatch.setattr(Accounts, "pairs", any_member)
     assert n_rejected(6) > limit

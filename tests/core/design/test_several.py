@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import surepick as sp
+from benchmarks.best_m import instance_a
 from surepick.errors import InvalidInput, TiedArms
 
 
@@ -23,6 +24,13 @@ def test_the_basis_and_an_arm_at_an_angle(angle: float, value: float) -> None:
     """The two best of four, noise 0.5."""
     X = np.vstack([np.eye(3), [math.cos(angle), 0.0, math.sin(angle)]])
     assert 0.25 * sp.characteristic_time(X, [1.0, 1.0, 0.0], m=2, tol=1e-8).value == pytest.approx(value, rel=1e-5)
+
+
+def test_ten_arms_of_a_published_experiment() -> None:
+    """Experiment A of Reda, Tirinzoni and Degenne (2021) with c = 0, the three best of ten: the bound is 326.6."""
+    found = instance_a()
+    assert sp.characteristic_time(found.X, found.theta, m=3, tol=1e-8).value == pytest.approx(123.2498, abs=1e-4)
+    assert found.bound == pytest.approx(123.2498 * 0.9 * math.log(19.0), rel=1e-5)
 
 
 def test_all_but_the_worst_is_the_best_of_the_mirror_image() -> None:
