@@ -28,7 +28,7 @@ SETTINGS = (
     r"\b5 %|\b1e-10\b",  # risks
     r"\bPython 3\.11\b|\bUCB1\b|\(Jedra and Proutiere, 2020\)",
     r"\b12 options( and 72 plots of a field trial of 1935)?|\b1000 options|\b(2|6|20) features",  # sizes of problems
-    r"\b64 benches",
+    r"\b64 benches|\breach 70\b|\bplates of 96\b",
 )
 
 
