@@ -28,9 +28,9 @@ from pathlib import Path
 import numpy as np
 
 import surepick as sp
-from surepick.algorithms.lingame import AdaHedge
 from surepick.arms.views import Task
 from surepick.core.estimate import LeastSquares
+from surepick.sampling.adahedge import AdaHedge
 from surepick.sampling.base import Sampler, SamplerContext
 
 AT_ONCE = 100
