@@ -31,7 +31,7 @@ class GSE(PhasedBudget):
     """GSE: generalised successive elimination by the G-optimal design of the arms left.
 
     Args:
-        eta: every phase leaves one arm of so many.
+        eta: a phase keeps one arm in `eta`, such as one in two.
 
     Examples:
         >>> import surepick as sp
