@@ -143,9 +143,10 @@ def of_best_m() -> Iterator[Figure]:
         most = 2.35 if name.startswith("A") else 2.75 if name.startswith("drugs") else 2.7
         if not isinstance(row, dict) or "sets" not in row or not name.startswith(("A", "drugs", "sphere")):
             continue
-        new, old = row["sets"], row["before"]
+        new, old = row["sets"], row.get("before")
         said = f"{new['times_bound']:.2f} ± {new['standard_error']:.2f} times the bound, {new['wrong']} wrong"
-        said += f"; {old['times_bound']:.2f} ± {old['standard_error']:.2f} before"
+        if old is not None:
+            said += f"; {old['times_bound']:.2f} ± {old['standard_error']:.2f} before"
         yield Figure(name, row["runs"], said, f"at most {most:g} times", new["times_bound"] <= most)
 
 

@@ -104,7 +104,7 @@ ACCEPTED = [
     (1e-115, 1e40, 1e49, 1e-100),
 ]
 # Algorithms that know the arms themselves alone are tried without candidates.
-WITHOUT_CANDIDATES = ("track-and-stop",)
+WITHOUT_CANDIDATES = ("mislid", "track-and-stop")
 AS_PUBLISHED = (
     "explore-verify",
     "frank-wolfe",

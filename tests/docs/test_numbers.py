@@ -216,7 +216,7 @@ def test_pictures_of_the_gallery_are_of_the_runs_on_the_page() -> None:
     shown = [" ".join(alt.split()) for alt in re.findall(r"!\[([^]]*)\]", page)]
     output = " ".join(" ".join(re.findall(r"^```console\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)).split())
     found = [number for alt in shown for number in re.findall(r"\d[\d,]* (?:check )?pulls", alt)]
-    assert len(found) == 4
+    assert len(found) == 8
     assert [number for number in found if f" {number}" not in output] == []
 
 

@@ -167,7 +167,7 @@ def test_readings_that_drift_lead_to_an_answer(shape: Shape) -> None:
     result = learner.result()
     assert not np.isfinite(result.arms.low).any()
     said = result.explain()
-    assert "of standard deviation 1, and that readings drift by at most 3 within a block" in said
+    assert "of standard deviation 1, and readings drift by at most 3 within a block" in said
     assert sp.Learner("lazy-track-and-stop", np.eye(4), noise_std=1.0, drift=3.0).spec.drift == 3.0
 
 

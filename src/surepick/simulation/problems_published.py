@@ -41,18 +41,23 @@ class MeansProblem(Problem):
     """A problem with a mean of its own for each arm; theta is the parameter that they are near to.
 
     Attributes:
-        means: mean reward of each arm (K,); read-only.
+        mu: mean reward of each arm (K,); read-only.
         misfit: a bound on the distance of a mean from X theta.
     """
 
-    means: Array
+    mu: Array
     misfit: float
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        means = check_vector("means", self.means, len(self.X)).copy()
+        means = check_vector("mu", self.mu, len(self.X)).copy()
         means.setflags(write=False)
-        object.__setattr__(self, "means", means)
+        object.__setattr__(self, "mu", means)
+
+    @property
+    def means(self) -> Array:
+        """Mean reward of each arm (K,), linear in the features or not."""
+        return self.mu
 
     @cached_property
     def best(self) -> int:
@@ -88,7 +93,7 @@ def reda_a(c: float = 0.0) -> Problem:
         return Problem(X=arms, theta=theta, name="reda-a c=0")
     means = arms @ theta
     means[np.argsort(-means)[3]] += c
-    return MeansProblem(X=arms, theta=theta, means=means, misfit=c, name=f"reda-a c={c:g}")
+    return MeansProblem(X=arms, theta=theta, mu=means, misfit=c, name=f"reda-a c={c:g}")
 
 
 def reda_b() -> MeansProblem:
@@ -103,7 +108,7 @@ def reda_c2() -> MeansProblem:
 
 def _all_off(name: str, n_arms: int, dim: int) -> MeansProblem:
     arms, theta, shifts = _drawn(n_arms, dim)
-    return MeansProblem(X=arms, theta=theta, means=arms @ theta + shifts, misfit=float(np.abs(shifts).max()), name=name)
+    return MeansProblem(X=arms, theta=theta, mu=arms @ theta + shifts, misfit=float(np.abs(shifts).max()), name=name)
 
 
 def _drawn(n_arms: int, dim: int) -> tuple[Array, Array, Array]:
@@ -141,4 +146,4 @@ def reda_d(*, linear: bool = False) -> Problem:
     theta = np.asarray(np.linalg.lstsq(arms, means, rcond=None)[0], dtype=np.float64)
     if linear:
         return Problem(X=arms, theta=theta, name="reda-d linear")
-    return MeansProblem(X=arms, theta=theta, means=means, misfit=0.02, name="reda-d")
+    return MeansProblem(X=arms, theta=theta, mu=means, misfit=0.02, name="reda-d")
