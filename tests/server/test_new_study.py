@@ -239,10 +239,12 @@ def test_options_that_do_not_go_together(server: RunningServer, form: dict[str, 
 
 
 def test_a_plan_says_what_it_leaves_out(server: RunningServer) -> None:
-    """A plan of batches knows them; a plan for the best does not know calls."""
+    """A plan of batches knows them, groups are left out, and a lead says nothing about calls."""
     form = {"lead": "1", "scatter": "1"}
     assert "The plan is made without" not in posted(server, ("t.csv", PLAIN), batch="8", **form).text
-    assert "The plan is made without threshold" in posted(server, ("t.csv", PLAIN), threshold="1", **form).text
+    assert "The plan is made without groups" in posted(server, ("t.csv", PLAIN), groups="offset", **form).text
+    refused = posted(server, ("t.csv", PLAIN), threshold="1", **form)
+    assert "asks for calls; leave &#34;lead&#34; empty" in refused.text
 
 
 def test_excel_with_several_sheets(server: RunningServer) -> None:

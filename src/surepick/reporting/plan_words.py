@@ -145,6 +145,11 @@ def planned(arms: "TableArms", options: Mapping[str, Any], form: Mapping[str, st
         raise InvalidInput(
             f"a plan is for at most {MOST_PLANNED:,} arms here; use `surepick plan`, or leave the lead empty."
         )
+    if calls := [name for name in ("threshold", "control") if name in options]:
+        raise InvalidInput(
+            f'"lead" is a guess for a search of the best arm, and "{calls[0]}" asks for calls; leave "lead" empty, or '
+            f"plan by `surepick plan --{calls[0]}` with results of before (--pilot)."
+        )
     known = {name: value for name, value in options.items() if name in IN_PLAN}
     if not known.keys() & {"rewards", "reward_range", "noise_std"}:
         known["noise_std"] = number_in(form, "scatter")
