@@ -118,8 +118,13 @@ def test_status_says_what_the_proof_waits_for(paints: Shell) -> None:
     assert "waits" not in paints("status").out
     for _ in range(12):
         (ask,) = paints("ask", "--format", "json", "--worker", "bench-1").json["asks"]
-        paints("tell", str(ask["id"]), "0.5", "--yes", "--worker", "bench-1")
-    assert "The proof waits for ask 1 of bench-2, open since today" in " ".join(paints("status").out.split())
+        told = paints("tell", str(ask["id"]), "0.5", "--yes", "--worker", "bench-1")
+    waiting = "The proof waits for ask 1 of bench-2, open since today"
+    assert waiting in " ".join(paints("status").out.split())
+    assert any(line.startswith(waiting) for line in told.out.splitlines())
+    assert any(line.startswith(waiting) for line in paints("best").out.splitlines())
+    paints("fail", "1", "--worker", "bench-2")
+    assert "that was given up: later results do not enter it before. surepick asks for it again" in paints("best").out
 
 
 def test_from_arms_to_an_answer(shell: Shell) -> None:
@@ -313,8 +318,14 @@ def test_a_typo_is_corrected(paints: Shell) -> None:
     corrected = paints("correct", "1", "0.91", "--reason", "point slipped")
     assert corrected.out.splitlines()[0] == "Measurement 1 of E is 0.91, not 9.1."
     assert "corrected, was 9.1: point slipped" in " ".join(paints("measurements").out.split())
+    asked = paints("ask", "--format", "json").json["asks"][0]["id"]
+    paints("tell", str(asked), "5.1")
+    paints("correct", "2", "0.51", "--reason", "point slipped")
+    assert "was told before and corrected since: it stays 0.51)." in paints("tell", str(asked), "5.1").out
+    paints("void", "2", "--reason", "spilt")
+    assert "was told before and is void since: it stays void)." in paints("tell", str(asked), "5.1").out
     assert "E = 0.91) is void" in paints("void", "1", "--reason", "wrong can").out
-    (void,) = paints("measurements", "--format", "json").json
+    void = paints("measurements", "--format", "json").json[0]
     assert (void["value"], void["told"], void["is_void"]) == (None, 9.1, True)
     assert void["changes"] == ["corrected: point slipped", "voided: wrong can"]
     assert "counts again" in paints("restore", "1", "--reason", "it was the right can").out

@@ -156,11 +156,11 @@ class Ledger:
 
     @property
     def blocking(self) -> list[AskNumber]:
-        """Pending asks of the oldest unsettled block, if a later block has results: these wait to be settled."""
+        """Asks of the oldest unsettled block, pending or failed, if a later block has results: these wait for them."""
         if not any(block.results for block in islice(self._unsettled, 1, None)):
             return []
         oldest = self._unsettled[0]
-        return [ask.number for ask in self._asks.values() if ask.block is oldest and not ask.has_failed]
+        return [ask.number for ask in self._asks.values() if ask.block is oldest]
 
     @property
     def has_begun(self) -> bool:

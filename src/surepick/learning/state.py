@@ -444,7 +444,7 @@ class LearnerState:
 
     @property
     def waits_for(self) -> list[AskNumber]:
-        """Pending asks without which later results do not enter the proof; none where the rule judges every pull."""
+        """Asks, pending or failed, without which later results do not enter the proof; none if it judges every pull."""
         return [] if self.stopped or self._judges_pulls else self.ledger.blocking
 
     @property
