@@ -397,7 +397,7 @@ class LazySampler:
     def follow(self, arms: Sequence[int]) -> None:
         """Take note of the arms of a block at once, unless exploration may have been forced in it.
 
-        Arms may be asked in another order than they are drawn in: those that are drawn again here are not counted twice.
+        Arms are asked in another order than they are drawn in: those that are drawn again here are not counted twice.
         """
         tracker, drawn, n = self.tracker, Counter[int](), len(arms)
         while (left := n - drawn.total()) and not (self._has_started and self.floor.holds(tracker.n_asked + left - 1)):
