@@ -373,7 +373,10 @@ def test_audit_says_why_so_many(decided: Shell) -> None:
 def test_after_the_verdict(decided: Shell, tmp_path: Path) -> None:
     """Check pulls are planned and asked for; a study goes on with arms that join and without those that retire."""
     assert decided("audit", "2").out == "2 check pulls are planned.\nNext: surepick ask -n 2\n"
+    assert decided("audit", "3").out == "3 check pulls are planned.\nNext: surepick ask -n 3\n"
+    assert "would do that (0 of 3 are done)." in " ".join(decided("best").out.split())
     assert "checks the model after the verdict" in decided("ask", "-n", "2").out
+    assert "2 of 3 check pulls are asked for already, so their number is fixed" in decided("audit", "2").err
     assert "1 more is open: surepick pending" in decided("ask").out
     (tmp_path / "more.csv").write_text("paint,gloss,drying\nF,1.1,0.95\n")
     missing = tmp_path / "less.csv"

@@ -206,6 +206,14 @@ class Ledger:
         """Whether the newest block is one of check pulls."""
         return self._newest is not None and self._newest.is_check
 
+    @property
+    def n_of_check(self) -> tuple[int, int, int]:
+        """Asks made, results told, and length of the newest block if it is one of check pulls; else zeros."""
+        newest = self._newest
+        if newest is None or not newest.is_check:
+            return 0, 0, 0
+        return len(newest.arms), len(newest.results), newest.length
+
     def open(self, length: int, *, is_check: bool = False, n_parts: int = 1) -> None:
         """Begin a block of `length` asks, which are `n_parts` repetitions of one plan."""
         self.n_opened += 1

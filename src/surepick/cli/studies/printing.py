@@ -198,8 +198,12 @@ def best_lines(study: "Study") -> list[str]:
     said = [f"{_verdict(result)} {spent}".strip(), *sentences(now.learner, now.label, epsilon_is=EPSILON_IS)]
     if not result.stopped:
         return [*said, *waiting_lines(study)]
-    notes = [] if result.guarantee == "withdrawn" else [unmeasured, model_checked]
-    return [" ".join(filter(None, [*said, *(note(result, audit="surepick audit") for note in notes)]))]
+    if result.guarantee == "withdrawn":
+        return [" ".join(filter(None, said))]
+    _, n_told, n_checks = study.state.learner.state.ledger.n_of_check
+    audit = f"{n_told} of {n_checks} are done" if n_told < n_checks else "surepick audit"
+    notes = unmeasured(result, audit="surepick audit"), model_checked(result, audit=audit)
+    return [" ".join(filter(None, [*said, *notes]))]
 
 
 def plan_words(study: "Study") -> str:
