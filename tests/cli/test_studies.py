@@ -311,6 +311,24 @@ def test_four_terminals(paints: Shell) -> None:
     assert "correct" in conflict.err
 
 
+def test_the_next_ask_keeps_the_name_of_the_bench(paints: Shell) -> None:
+    """The only worker so far is named without being typed again; with two, and without a name, none is."""
+    (ask,) = paints("ask", "--format", "json", "--worker", "anna").json["asks"]
+    paints("tell", str(ask["id"]), "0.5", "--worker", "anna")
+    assert paints("best").out.endswith("Next: surepick ask --worker anna\n")
+    assert paints("pending").out.endswith("Next: surepick ask --worker anna\n")
+    assert paints("best", "--worker", "ben").out.endswith("Next: surepick ask --worker ben\n")
+    paints("ask", "--worker", "ben")
+    assert paints("best").out.endswith("Next: surepick ask\n")
+
+
+@pytest.mark.parametrize("name", ["anna@lab", "lab:7645:d046ec2f:0"])
+def test_a_name_that_was_not_given_stays_away(paints: Shell, name: str) -> None:
+    """The name of a user at a machine, or of a program, is of that machine; a colleague at another one has another."""
+    paints("ask", "--worker", name)
+    assert paints("best").out.endswith("Next: surepick ask\n")
+
+
 def test_a_typo_is_corrected(paints: Shell) -> None:
     """A wrong value is found in the list, corrected with a reason, taken back and restored; the list marks it."""
     paints("tell", "E", "9.1")
