@@ -226,8 +226,8 @@ def test_a_plan_in_random_order_is_followed_where_exploration_is_forced() -> Non
     Exploration may be forced inside these blocks, so the sampler draws some of their arms again, in another order than
     they are asked in. Counted twice, they would change later plans.
     """
-    rows = np.random.default_rng(1).normal(size=(12, 4))
-    makes, *loaded = (Learner("lazy-track-and-stop", rows, noise_std=2.0, exploration=2.0) for _ in range(9))
+    rows, options = np.random.default_rng(1).normal(size=(12, 4)), dict[str, Any](noise_std=2.0, exploration=2.0)
+    makes, *loaded = (Learner("lazy-track-and-stop", rows, **options) for _ in range(9))
     for n in range(8):
         plan = planned(makes)
         assert planned(loaded[n]) == plan
