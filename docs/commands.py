@@ -83,7 +83,7 @@ STATUS = {
     "state": "`new`, `measuring`, `stopped`, `withdrawn` (the data contradict the model) or `spent` (no budget)",
     "best": "the answer, or who leads before; a list if several are sought",
     "best_name": "what people call it",
-    "rival_name": "the runner-up: second by estimate, before the verdict among those not excluded",
+    "rival_name": "the runner-up: second by estimate, excluded or not",
     "hardest_name": "the candidate hardest to exclude; `null` once stopped",
     "lead": "how far the best is ahead of the runner-up, by estimate",
     "lead_low": "lower end of its interval, at confidence 1 - delta",

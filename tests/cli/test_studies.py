@@ -118,8 +118,13 @@ def test_status_says_what_the_proof_waits_for(paints: Shell) -> None:
     assert "waits" not in paints("status").out
     for _ in range(12):
         (ask,) = paints("ask", "--format", "json", "--worker", "bench-1").json["asks"]
-        paints("tell", str(ask["id"]), "0.5", "--yes", "--worker", "bench-1")
-    assert "The proof waits for ask 1 of bench-2, open since today" in " ".join(paints("status").out.split())
+        told = paints("tell", str(ask["id"]), "0.5", "--yes", "--worker", "bench-1")
+    waiting = "The proof waits for ask 1 of bench-2, open since today"
+    assert waiting in " ".join(paints("status").out.split())
+    assert any(line.startswith(waiting) for line in told.out.splitlines())
+    assert any(line.startswith(waiting) for line in paints("best").out.splitlines())
+    paints("fail", "1", "--worker", "bench-2")
+    assert "that was given up: later results do not enter it before. surepick asks for it again" in paints("best").out
 
 
 def test_from_arms_to_an_answer(shell: Shell) -> None:
@@ -306,6 +311,24 @@ def test_four_terminals(paints: Shell) -> None:
     assert "correct" in conflict.err
 
 
+def test_the_next_ask_keeps_the_name_of_the_bench(paints: Shell) -> None:
+    """The only worker so far is named without being typed again; with two, and without a name, none is."""
+    (ask,) = paints("ask", "--format", "json", "--worker", "anna").json["asks"]
+    paints("tell", str(ask["id"]), "0.5", "--worker", "anna")
+    assert paints("best").out.endswith("Next: surepick ask --worker anna\n")
+    assert paints("pending").out.endswith("Next: surepick ask --worker anna\n")
+    assert paints("best", "--worker", "ben").out.endswith("Next: surepick ask --worker ben\n")
+    paints("ask", "--worker", "ben")
+    assert paints("best").out.endswith("Next: surepick ask\n")
+
+
+@pytest.mark.parametrize("name", ["anna@lab", "lab:7645:d046ec2f:0"])
+def test_a_name_that_was_not_given_stays_away(paints: Shell, name: str) -> None:
+    """The name of a user at a machine, or of a program, is of that machine; a colleague at another one has another."""
+    paints("ask", "--worker", name)
+    assert paints("best").out.endswith("Next: surepick ask\n")
+
+
 def test_a_typo_is_corrected(paints: Shell) -> None:
     """A wrong value is found in the list, corrected with a reason, taken back and restored; the list marks it."""
     paints("tell", "E", "9.1")
@@ -313,8 +336,14 @@ def test_a_typo_is_corrected(paints: Shell) -> None:
     corrected = paints("correct", "1", "0.91", "--reason", "point slipped")
     assert corrected.out.splitlines()[0] == "Measurement 1 of E is 0.91, not 9.1."
     assert "corrected, was 9.1: point slipped" in " ".join(paints("measurements").out.split())
+    asked = paints("ask", "--format", "json").json["asks"][0]["id"]
+    paints("tell", str(asked), "5.1")
+    paints("correct", "2", "0.51", "--reason", "point slipped")
+    assert "was told before and corrected since: it stays 0.51)." in paints("tell", str(asked), "5.1").out
+    paints("void", "2", "--reason", "spilt")
+    assert "was told before and is void since: it stays void)." in paints("tell", str(asked), "5.1").out
     assert "E = 0.91) is void" in paints("void", "1", "--reason", "wrong can").out
-    (void,) = paints("measurements", "--format", "json").json
+    void = paints("measurements", "--format", "json").json[0]
     assert (void["value"], void["told"], void["is_void"]) == (None, 9.1, True)
     assert void["changes"] == ["corrected: point slipped", "voided: wrong can"]
     assert "counts again" in paints("restore", "1", "--reason", "it was the right can").out
@@ -362,7 +391,10 @@ def test_audit_says_why_so_many(decided: Shell) -> None:
 def test_after_the_verdict(decided: Shell, tmp_path: Path) -> None:
     """Check pulls are planned and asked for; a study goes on with arms that join and without those that retire."""
     assert decided("audit", "2").out == "2 check pulls are planned.\nNext: surepick ask -n 2\n"
+    assert decided("audit", "3").out == "3 check pulls are planned.\nNext: surepick ask -n 3\n"
+    assert "would do that (0 of 3 are done)." in " ".join(decided("best").out.split())
     assert "checks the model after the verdict" in decided("ask", "-n", "2").out
+    assert "2 of 3 check pulls are asked for already, so their number is fixed" in decided("audit", "2").err
     assert "1 more is open: surepick pending" in decided("ask").out
     (tmp_path / "more.csv").write_text("paint,gloss,drying\nF,1.1,0.95\n")
     missing = tmp_path / "less.csv"

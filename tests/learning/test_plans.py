@@ -218,3 +218,21 @@ def test_to_follow_arms_is_to_draw_them_one_by_one(tracking: Any) -> None:
         assert many.N.tobytes() == one.N.tobytes()
         assert many.wanted == one.wanted
         assert many.n_asked == one.n_asked
+
+
+def test_a_plan_in_random_order_is_followed_where_exploration_is_forced() -> None:
+    """A learner that is loaded in the middle plans the next block as the one that never stopped does.
+
+    Exploration may be forced inside these blocks, so the sampler draws some of their arms again, in another order than
+    they are asked in. Counted twice, they would change later plans.
+    """
+    rows, options = np.random.default_rng(1).normal(size=(12, 4)), dict[str, Any](noise_std=2.0, exploration=2.0)
+    makes, *loaded = (Learner("lazy-track-and-stop", rows, **options) for _ in range(9))
+    for n in range(8):
+        plan = planned(makes)
+        assert planned(loaded[n]) == plan
+        for one in loaded[n + 1 :]:
+            planned(one, plan)
+        for one in (makes, *loaded[n + 1 :]):
+            for ask in one.next_asks(plan.length):
+                one.tell(ask.arm, float(rows[ask.arm, 0]) + 0.3 * (ask.number % 3 - 1), ask=ask.number)

@@ -1,7 +1,7 @@
 """Where things stand: intervals of leads, p-values, survivors, and help in near ties."""
 
 import math
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import surepick as sp
 from surepick.arms.finite import FiniteArms
 from surepick.core.betting.block import Block
 from surepick.core.betting.wealth import Wealth
+from surepick.learning.reader import beside_rival
 from surepick.learning.snapshot import Snapshot
 from tests.statistical.paths import is_settled
 
@@ -35,6 +36,22 @@ def test_rival_is_who_may_be_furthest_ahead(options: dict[str, Any]) -> None:
     assert -result.interval[0] == pytest.approx(result.epsilon_bound, rel=1e-9)
     estimate = result.arms.estimate
     assert result.lead == estimate[result.best] - estimate[result.rival] >= 0.0
+
+
+def test_the_runner_up_is_second_by_estimate_though_it_is_excluded() -> None:
+    """An arm that is excluded stays second; a near tie is with an arm that is left."""
+    learner = sp.create_learner("lazy-track-and-stop", np.eye(3), noise_std=0.1)
+    for n in range(12):
+        for ask in learner.next_asks(1):
+            learner.tell(ask.arm, (1.0, 0.99, 0.98)[ask.arm] + 0.01 * (-1) ** n, ask=ask.number)
+    reader = learner.reader
+    left = replace(reader.snapshot, survivors=np.array([0, 2]), remaining=1e4)
+    assert left.best == 0
+    beside = beside_rival(left, reader.compared)
+    assert (beside["rival"], beside["near_tie"].rival) == (1, 2)
+    assert beside["lead"] == pytest.approx(0.01, abs=0.009)
+    alone = beside_rival(replace(left, survivors=np.array([0])), reader.compared)
+    assert alone == {name: value for name, value in beside.items() if name != "near_tie"}
 
 
 def test_live_and_final_standing_agree() -> None:

@@ -111,8 +111,13 @@ def test_the_page_says_what_the_proof_waits_for() -> None:
     more(study, 25)
     assert study.status.evidence == evidence
     study.fail(held, reason="the vial broke", worker="bench-2")
-    assert waiting_words(study.state) == ""  # no worker has the ask; it is made again after those that are planned
-    more(study, study.status.n_planned - 1)
+    arm, n_planned = study.state.roster.label(held.arm), study.status.n_planned - 1
+    assert waiting_words(study.state) == (
+        f"The proof waits for a measurement of {arm} that was given up: later results do not enter it before. surepick "
+        f"asks for it again, after {n_planned} planned asks."
+    )
+    more(study, n_planned)
+    assert waiting_words(study.state).endswith("surepick asks for it again.")
     (again,) = study.ask(1, worker="bench-3")
     assert study.state.attempts[again.id].is_again
     assert f"ask {again.id} of bench-3" in waiting_words(study.state)
@@ -123,10 +128,17 @@ def test_the_page_says_what_the_proof_waits_for() -> None:
 def test_several_asks_that_the_proof_waits_for_are_counted() -> None:
     """The first three are named."""
     study = measured(7, noise=3.0)
-    study.ask(5, worker="bench-2")
+    held = study.ask(5, worker="bench-2")
     more(study, 25)
     assert waiting_words(study.state).count("of bench-2") == 3
     assert ", and 2 more: later results" in waiting_words(study.state)
+    for ask in held[:2]:
+        study.fail(ask, worker="bench-2")
+    assert waiting_words(study.state).count("of bench-2") == 3
+    assert "The proof waits for measurements of " in waiting_words(study.state)
+    for ask in held[2:]:
+        study.fail(ask, worker="bench-2")
+    assert ", and 2 more that were given up: later" in waiting_words(study.state)
 
 
 def test_a_rule_that_judges_every_pull_waits_for_none() -> None:

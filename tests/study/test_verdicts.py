@@ -171,13 +171,15 @@ def test_after_the_verdict_results_are_kept_and_the_verdict_stands() -> None:
 
 
 def test_an_audit_gives_check_pulls_after_the_verdict() -> None:
-    """They are asked for, spread over the arms, and named in the reason; a second audit waits for the first."""
+    """They are asked for, spread over the arms, and named in the reason; once they are, their number is fixed."""
     study = new()
     finish(study)
-    assert study.audit(4) == 4
-    with pytest.raises(InvalidInput, match="planned already"):
+    assert study.audit(9) == 9
+    assert study.audit(4) == study.n_planned == 4
+    asks = study.ask(1)
+    with pytest.raises(InvalidInput, match="1 of 4 check pulls are asked for already"):
         study.audit(4)
-    asks = study.ask(9)
+    asks += study.ask(9)
     assert sorted(ask.arm for ask in asks) == [0, 1, 2, 3]
     assert {ask.reason for ask in asks} == {"checks the model after the verdict"}
     study.fail(asks[0])

@@ -14,9 +14,11 @@ which. Errata of the paper are noted in `sampling.tracking` and `core.thresholds
 """
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from itertools import islice
 from typing import ClassVar, final
 
 import numpy as np
@@ -393,12 +395,14 @@ class LazySampler:
         return tracker.next()
 
     def follow(self, arms: Sequence[int]) -> None:
-        """Take note of the arms of a block at once, unless exploration may have been forced in it."""
-        tracker, done, n = self.tracker, 0, len(arms)
-        while done < n and not (self._has_started and self.floor.holds(tracker.n_asked + n - done - 1)):
-            self.next()
-            done += 1
-        tracker.follow(arms[done:])
+        """Take note of the arms of a block at once, unless exploration may have been forced in it.
+
+        Arms are asked in another order than they are drawn in: those that are drawn again here are not counted twice.
+        """
+        tracker, drawn, n = self.tracker, Counter[int](), len(arms)
+        while (left := n - drawn.total()) and not (self._has_started and self.floor.holds(tracker.n_asked + left - 1)):
+            drawn[self.next()] += 1
+        tracker.follow(list(islice((Counter(arms) - drawn).elements(), left)))
 
     @property
     def _has_started(self) -> bool:

@@ -156,11 +156,11 @@ class Ledger:
 
     @property
     def blocking(self) -> list[AskNumber]:
-        """Pending asks of the oldest unsettled block, if a later block has results: these wait to be settled."""
+        """Asks of the oldest unsettled block, pending or failed, if a later block has results: these wait for them."""
         if not any(block.results for block in islice(self._unsettled, 1, None)):
             return []
         oldest = self._unsettled[0]
-        return [ask.number for ask in self._asks.values() if ask.block is oldest and not ask.has_failed]
+        return [ask.number for ask in self._asks.values() if ask.block is oldest]
 
     @property
     def has_begun(self) -> bool:
@@ -205,6 +205,14 @@ class Ledger:
     def is_checking(self) -> bool:
         """Whether the newest block is one of check pulls."""
         return self._newest is not None and self._newest.is_check
+
+    @property
+    def n_of_check(self) -> tuple[int, int, int]:
+        """Asks made, results told, and length of the newest block if it is one of check pulls; else zeros."""
+        newest = self._newest
+        if newest is None or not newest.is_check:
+            return 0, 0, 0
+        return len(newest.arms), len(newest.results), newest.length
 
     def open(self, length: int, *, is_check: bool = False, n_parts: int = 1) -> None:
         """Begin a block of `length` asks, which are `n_parts` repetitions of one plan."""

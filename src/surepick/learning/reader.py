@@ -558,7 +558,7 @@ def _named(names: tuple[str, ...], best: Any) -> str | list[str]:
 def beside_rival(known: Snapshot, rows: Estimates) -> dict[str, Any]:
     """Return rival, lead, interval and near tie from the table of candidates; nothing where there is no rival.
 
-    Before the verdict the rival is a survivor, after the verdict any other candidate.
+    The rival is second by estimate, excluded or not. A near tie is with a candidate that is not excluded.
     """
     survivors, ahead = known.survivors, list(known.leaders[:-1])
     is_shown = known.best is not None and known.guarantee != "withdrawn" and rows.listed is None and known.calls is None
@@ -568,19 +568,18 @@ def beside_rival(known: Snapshot, rows: Estimates) -> dict[str, Any]:
     # Copies of the leader are no rivals, nor are candidates that led when a rule excluded them.
     is_rival = margin > 0.0 if known.stopped else (margin > 0.0) & (lead >= 0.0)
     is_rival[ahead] = False
-    others = np.flatnonzero(is_rival) if known.stopped else survivors[is_rival[survivors]]
+    others, left = np.flatnonzero(is_rival), survivors[is_rival[survivors]]
     if not len(others):
         return {}
-    is_bounded = bool(np.isfinite(margin[others]).all())
     rival = int(others[np.argmin(lead[others])])
     size, half = float(lead[rival]), float(margin[rival])
     found = {"rival": rival, "lead": size, "interval": (size - half, size + half)}
     is_far = FAR * known.n_until_verdict < known.remaining < math.inf
-    if known.stopped or not is_far or not is_bounded or ahead:
+    if known.stopped or not is_far or not len(left) or not np.isfinite(margin[left]).all() or ahead:
         return found
     # A tolerance as large as all there is to lose would be no help.
     most = min(known.epsilon_bound, float(lead.max()))
-    return {**found, "near_tie": _near_tie(known, others, lead[others], margin[others], most)}
+    return {**found, "near_tie": _near_tie(known, left, lead[left], margin[left], most)}
 
 
 def _near_tie(known: Snapshot, others: IntArray, lead: Array, margin: Array, most: float) -> NearTie | None:

@@ -158,8 +158,7 @@ class Snapshot:
     groups: tuple[GroupEffect, ...] = field(repr=False, default=())
     """How far days, benches or plates stand apart, if measurements have labels: estimates that decide nothing."""
     rival: Any = None
-    """The runner-up: second by estimate, before the verdict among those not excluded. None if there is none, or
-    candidates cannot be listed."""
+    """The runner-up: second by estimate, excluded or not. None if there is none, or candidates cannot be listed."""
     hardest: Any = None
     """The candidate that is hardest to exclude: the evidence against it is least. None if the rule knows none, if
     candidates cannot be listed, and once stopped."""

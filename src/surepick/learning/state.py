@@ -241,16 +241,24 @@ class LearnerState:
         if not (follows or self.stopped):
             raise InvalidInput("an audit comes after the verdict, and there is none yet; go on until `stopped`.")
         check_audit(self._setting.noise, self._arms, self._setting.task.pool)
-        if self.checks:
-            raise InvalidInput(f"{len(self.checks)} check pulls are planned already; measure them first.")
+        n_asked, _, length = self.ledger.n_of_check
+        if self.checks and n_asked:
+            raise InvalidInput(
+                f"{n_asked} of {length} check pulls are asked for already, so their number is fixed; measure the other "
+                f"{len(self.checks)} first."
+            )
         n = enough() if n == "auto" else check_count("n", n, least=1)
         return check_arms(as_rows(self._arms), n, self._setting.task.seed)
 
     def audit(self, arms: Sequence[int]) -> None:
-        """Begin a block of check pulls of these arms; an open block ends with the asks that were made of it."""
+        """Begin a block of check pulls of these arms; an open block ends with the asks that were made of it.
+
+        Check pulls that were planned, and of which none is asked for, are given up: another number was chosen.
+        """
         self.log.append(entry_of(Audited(len(arms))))
         self.plans.drop_rest()
         self.ledger.cut()
+        self.checks.clear()
         self.checks.extend(arms)
         self.ledger.open(len(arms), is_check=True)
 
@@ -444,7 +452,7 @@ class LearnerState:
 
     @property
     def waits_for(self) -> list[AskNumber]:
-        """Pending asks without which later results do not enter the proof; none where the rule judges every pull."""
+        """Asks, pending or failed, without which later results do not enter the proof; none if it judges every pull."""
         return [] if self.stopped or self._judges_pulls else self.ledger.blocking
 
     @property

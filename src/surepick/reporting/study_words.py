@@ -121,8 +121,17 @@ def told_words(state: "State", told: "Sequence[Measurement]", n_before: int) -> 
         if not state.roster.is_present(one.arm):
             answers = "of an arm that is retired: kept, without weight"
         label = f", {label_text(one.group)}" if one.group else ""
-        before = ", was told before: nothing changed" if one.id <= n_before else ""
+        before = _before(one) if one.id <= n_before else ""
         yield f"{state.roster.label(one.arm)} = {one.told:.12g} (measurement {one.id}{label}, {answers}{before})."
+
+
+def _before(one: "Measurement") -> str:
+    """Say that a value was told before, and what it counts as."""
+    if one.is_void:
+        return ", was told before and is void since: it stays void"
+    if one.is_corrected:
+        return f", was told before and corrected since: it stays {one.last:.12g}"
+    return ", was told before: nothing changed"
 
 
 def failed_words(state: "State", ask: int, *, was_open: bool) -> str:
@@ -133,16 +142,31 @@ def failed_words(state: "State", ask: int, *, was_open: bool) -> str:
 
 def waiting_words(state: "State") -> str:
     """Say for which asks the proof waits while later results are in, and what to do; "" if it waits for none."""
-    numbers = () if state.stopped else {*state.learner.state.waits_for}
-    asks = [one for one in state.open.values() if one.era == state.era and one.number in numbers]
-    if not asks:
-        return ""
-    named = [f"ask {one.id} of {one.by}, open since {when(one.at)}" for one in asks[:N_WAITED]]
-    more = f", and {len(asks) - N_WAITED} more" if len(asks) > N_WAITED else ""
-    return (
-        f"The proof waits for {'; '.join(named)}{more}: later results do not enter it before. Record the value, or "
-        "give up the ask, so that another worker gets it."
-    )
+    ledger, said = state.learner.state.ledger, list[str]()
+    numbers = [] if state.stopped else state.learner.state.waits_for
+    asks = [one for one in state.open.values() if one.era == state.era and one.number in {*numbers}]
+    if asks:
+        named = "; ".join(f"ask {one.id} of {one.by}, open since {when(one.at)}" for one in asks[:N_WAITED])
+        said.append(
+            f"The proof waits for {named}{_more(asks)}: later results do not enter it before. Record the value, or "
+            "give up the ask, so that another worker gets it."
+        )
+    is_open = {one.number for one in asks}
+    arms = [arm for number in numbers if number not in is_open and (arm := ledger.arm_of(number)) is not None]
+    if arms:
+        names = f"{', '.join(state.roster.label(state.key_of(arm)) for arm in arms[:N_WAITED])}{_more(arms)}"
+        what = f"a measurement of {names} that was" if len(arms) == 1 else f"measurements of {names} that were"
+        after = f", after {counted(ledger.n_left, 'planned ask')}" if ledger.n_left else ""
+        said.append(
+            f"The proof waits for {what} given up: later results do not enter it before. surepick asks for "
+            f"{'it' if len(arms) == 1 else 'them'} again{after}."
+        )
+    return " ".join(said)
+
+
+def _more(waited: "Sequence[object]") -> str:
+    """Count those for which the proof waits, beside those that are named."""
+    return f", and {len(waited) - N_WAITED} more" if len(waited) > N_WAITED else ""
 
 
 def done_words(state: "State", action: str, number: int) -> str:

@@ -429,10 +429,9 @@ def _replayed(rows: Sequence[Row], report: Report, *, arms: Path | None, trust: 
         )
     _note_what_is_seen(state, report)
     report.problems += state.differences
-    if state.n_plans_differing:
-        report.notes.append(
-            f"{state.n_plans_differing} plans are not those that this machine would have made; that harms no proof"
-        )
+    if n := state.n_plans_differing:
+        differ = "1 plan is not the one" if n == 1 else f"{n} plans are not those"
+        report.notes.append(f"{differ} that this machine would have made; that harms no proof")
     return state
 
 

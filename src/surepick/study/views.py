@@ -53,7 +53,7 @@ class Status:
     """Row number or vector of the answer, or of the leader before; a list with m > 1; None: no leader yet."""
     best_name: Any
     rival_name: str | None
-    """The runner-up: second by estimate, before the verdict among those not excluded."""
+    """The runner-up: second by estimate, excluded or not. None if there is none."""
     hardest_name: str | None
     """The candidate that is hardest to exclude: the evidence against it is least. None once stopped."""
     lead: float

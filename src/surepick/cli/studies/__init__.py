@@ -164,10 +164,20 @@ class StudyOptions(StorageOptions):
 
     def next(self, words: str, study: "Study") -> str:
         """Return the next command to type about the same study."""
-        named = self.author is not None and words.startswith(("ask", "tell", "correct"))
-        return self.command(
-            f"{words} {shlex.join(['--worker', str(self.author)])}" if named else words, study.storage, study.name
-        )
+        worker = None
+        if words.startswith(("ask", "tell", "correct")):
+            worker = self.author or (_only_worker(study) if words.startswith("ask") else None)
+        named = words if worker is None else f"{words} {shlex.join(['--worker', worker])}"
+        return self.command(named, study.storage, study.name)
+
+
+def _only_worker(study: "Study") -> str | None:
+    """Return the worker of all asks so far, if it was named: an ask under another name would begin another bench.
+
+    Names like user@machine, or machine:process of a program, were not given and are of the machine that asked.
+    """
+    workers = {one.by for one in study.state.attempts.values()}
+    return next((name for name in workers if not {*"@:"} & {*name}), None) if len(workers) == 1 else None
 
 
 Groups = Annotated[

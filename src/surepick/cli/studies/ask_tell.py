@@ -541,7 +541,8 @@ def number_of(text: str) -> float:
 
 def say_standing(study: "Study", where: StudyOptions) -> None:
     """Print the state of a study, and the next command once it has an answer."""
-    printing.say(printing.standing_line(study))
+    for line in (printing.standing_line(study), *printing.waiting_lines(study)):
+        printing.say(line)
     study.keep_summary()
     if study.stopped:
         printing.say(f"Next: {where.next('best', study)}")

@@ -133,6 +133,12 @@ def standing_line(study: "Study") -> str:
     return f"{said}; {left_to_do(now.learner)}." if math.isfinite(now.learner.remaining) else f"{said}."
 
 
+def waiting_lines(study: "Study") -> list[str]:
+    """Return the sentences about asks that the proof waits for, in a line; none if it waits for none."""
+    waiting = "" if study.status.state == "withdrawn" else waiting_words(study.state)
+    return [waiting] if waiting else []
+
+
 def status_table(study: "Study") -> "RenderableType":
     """Return the state of a study as a table without lines."""
     return facts_table({word: shown(text) for word, text in _status_lines(study.snapshot, study.state).items()})
@@ -191,9 +197,13 @@ def best_lines(study: "Study") -> list[str]:
     spent = "The budget is spent." if now.status.state == "spent" else ""
     said = [f"{_verdict(result)} {spent}".strip(), *sentences(now.learner, now.label, epsilon_is=EPSILON_IS)]
     if not result.stopped:
-        return said
-    notes = [] if result.guarantee == "withdrawn" else [unmeasured, model_checked]
-    return [" ".join(filter(None, [*said, *(note(result, audit="surepick audit") for note in notes)]))]
+        return [*said, *waiting_lines(study)]
+    if result.guarantee == "withdrawn":
+        return [" ".join(filter(None, said))]
+    _, n_told, n_checks = study.state.learner.state.ledger.n_of_check
+    audit = f"{n_told} of {n_checks} are done" if n_told < n_checks else "surepick audit"
+    notes = unmeasured(result, audit="surepick audit"), model_checked(result, audit=audit)
+    return [" ".join(filter(None, [*said, *notes]))]
 
 
 def plan_words(study: "Study") -> str:
