@@ -653,6 +653,7 @@ def test_a_command_stays_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_recipe_is_read_without_doubt() -> None:
     """A comma in the name of a column separates no columns."""
     assert recipe_words({"temperature": 84.0, "supplier": "Brix"}) == "temperature 84, supplier Brix"
+    assert recipe_words({"price": "12,40", "supplier": "Brix, Ltd"}) == "price 12,40, supplier 'Brix, Ltd'"
     assert recipe_words({"acid, %": 1.04, "supplier": "Brix"}) == "'acid, %' 1.04, supplier Brix"
 
 
