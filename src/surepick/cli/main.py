@@ -125,7 +125,7 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
     ] = None,
     max_pulls: Annotated[int | None, says("Stop measuring after this many pulls (default: never).")] = None,
     table: TableOptions,
-    history: Annotated[Path | None, says("Earlier measurements: a .csv with the columns arm and reward.")] = None,
+    history: Annotated[Path | None, says("Earlier measurements: a file with the columns arm and reward.")] = None,
     log: Annotated[
         Path | None,
         says("Keep the run as a study in this file, such as log.db; the same command then resumes the run."),
