@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 
 from surepick._version import __version__
 from surepick.cli import serve
+from surepick.cli.hints import needed_arguments
 from surepick.cli.options import (
     ARM_FILES,
     OF_FILES,
@@ -74,6 +75,8 @@ def main(arguments: Sequence[str]) -> int:
     except typer.TyperException as error:
         said, context = error.format_message().rstrip("."), getattr(error, "ctx", None)
         command = "surepick" if context is None else context.command_path
+        if hasattr(error, "possibilities") and (needed := needed_arguments(context)):  # an option that there is not
+            said = f"{said.rstrip('?')}; write {command} {needed}"
         print_error(said if said.endswith("?") else f"{said}; see {command} --help")
         return error.exit_code
     except (SurepickError, OSError) as error:
