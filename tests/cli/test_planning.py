@@ -98,9 +98,9 @@ def test_noise(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_plan_reads_the_file_that_noise_reads(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The two columns of a pilot may have the titles of the laboratory."""
-    (folder / "vor.csv").write_text(PILOT.replace("arm,reward", "Mischung,MPa"))
-    assert "from 2 replicates" in said(capsys, "noise", "vor.csv")
-    assert "About" in said(capsys, "plan", "arms.csv", "--pilot", "vor.csv", "--epsilon", "1")
+    (folder / "lab.csv").write_text(PILOT.replace("arm,reward", "Mischung,MPa"))
+    assert "from 2 replicates" in said(capsys, "noise", "lab.csv")
+    assert "About" in said(capsys, "plan", "arms.csv", "--pilot", "lab.csv", "--epsilon", "1")
 
 
 @pytest.mark.usefixtures("folder")
