@@ -10,6 +10,7 @@ from surepick.cli import arm_files as armfile
 from surepick.cli.arm_files import ArmFile, arm_file, read_history
 from surepick.cli.output import print_roles
 from surepick.errors import InvalidInput
+from tests.excel import excel
 
 
 def read(folder: Path, text: str) -> ArmFile:
@@ -62,9 +63,21 @@ def test_history_names_arms_and_skips_failed_measurements(tmp_path: Path) -> Non
     path.write_text("arm,reward\nZ,1\n")
     with pytest.raises(InvalidInput, match=r"history.csv line 2: 'Z' is not a name"):
         read_history(path, file.arm)
-    path.write_text("arm,value\nB,1\n")
-    with pytest.raises(InvalidInput, match="columns arm and reward"):
+    path.write_text("arm,gloss,drying\nB,1,2\n")
+    with pytest.raises(InvalidInput, match="columns arm and reward, or two columns alone, got arm, gloss, drying"):
         read_history(path, file.arm)
+
+
+def test_history_of_other_titles_is_read_as_noise_reads_it(tmp_path: Path) -> None:
+    """Two columns have any titles; of more, the titles that `surepick noise` knows count, arm and reward before all."""
+    file = read(tmp_path, "name,u,v\nA,1,0\nB,0,1\n")
+    path = tmp_path / "history.csv"
+    for text in ("Mischung;MPa\nB;0,5\n", "Note,Value,Option\nx,0.5,B\n", "id,value,arm,reward\n7,8,B,0.5\n"):
+        path.write_text(text)
+        assert read_history(path, file.arm) == [(1, 0.5)]
+    sheet = tmp_path / "history.xlsx"
+    sheet.write_bytes(excel(Tabelle1=[["Mischung", "MPa"], ["B", 0.5], ["A", None], ["A", 2]]))
+    assert read_history(sheet, file.arm) == [(1, 0.5), (0, 2.0)]
 
 
 def test_roles_of_columns_are_broken_between_words_on_a_terminal() -> None:

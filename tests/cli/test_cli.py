@@ -430,7 +430,10 @@ def contents(folder: Path) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["run", "--bogus"], "No such option"),
+        (["run", "--bogus"], "(Possible options: --log, --out, --rounds); see surepick run --help"),
+        (["report", "--out", "x.html"], "; write surepick report FILE.html; see surepick report --help"),
+        (["export", "--outt", "x.csv"], "No such option: --outt; write surepick export FILE"),
+        (["delete", "--name", "x"], "No such option: --name; write surepick delete NAME"),
         (["walk"], "No such command"),
         (["run", "--delta", "2"], "strictly between 0 and 1"),
         (["run", "--delta", "much"], "--delta"),

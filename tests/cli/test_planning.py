@@ -3,6 +3,8 @@
 import csv
 import io
 import json
+import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -92,3 +94,32 @@ def test_noise(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "no column" in said(capsys, "noise", "replicates.csv", "--option-column", "x", code=2)
     (folder / "single.csv").write_text("option,value\nA,1\nB,2\n")
     assert "measured twice" in said(capsys, "noise", "single.csv", code=1)
+
+
+def test_plan_reads_the_file_that_noise_reads(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The two columns of a pilot may have the titles of the laboratory."""
+    (folder / "lab.csv").write_text(PILOT.replace("arm,reward", "Mischung,MPa"))
+    assert "from 2 replicates" in said(capsys, "noise", "lab.csv")
+    assert "About" in said(capsys, "plan", "arms.csv", "--pilot", "lab.csv", "--epsilon", "1")
+
+
+@pytest.mark.usefixtures("folder")
+def test_plan_says_first_what_a_picture_needs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before the work, so that no plan is worked out and lost."""
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setattr("surepick.cli.plan.plan", None)
+    asked = ("plan", "arms.csv", "--gap", "0.3", "--noise-std", "1", "--out", "plan.png")
+    assert said(capsys, *asked, code=1) == "surepick: a figure needs matplotlib; install surepick[figures].\n"
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_table_of_a_plan_has_the_numbers_of_its_sentences(capsys: pytest.CaptureFixture[str]) -> None:
+    """Both with two digits."""
+    text = said(capsys, "plan", "arms.csv", "--gap", "0.1", "--noise-std", "0.5")
+    found = re.search(r"About (\S+) pulls.*?8 of 10 runs (\S+) to\s+(\S+)\)", text, re.DOTALL)
+    assert found is not None
+    pulls, low, high = found.groups()
+    assert high == "1,800"
+    assert re.search(rf"0.05 +\S 0 +\S {pulls} +\S {low} to {high} ", text)

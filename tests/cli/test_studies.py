@@ -446,6 +446,7 @@ def test_an_answer_in_doubt(shell: Shell, tmp_path: Path) -> None:
 def test_a_certificate_that_a_colleague_checks(decided: Shell, tmp_path: Path) -> None:
     """The certificate follows from the exported log; one that was changed does not, and verify returns 1."""
     made = decided("certificate", "--out", "certificate.json")
+    assert "no verdict yet" not in made.out
     assert made.code == 0
     assert "surepick verify certificate.json --log log.csv" in made.out
     assert "are in log.csv" in decided("export", "log.csv").out
@@ -551,6 +552,9 @@ def test_files_of_a_study(paints: Shell, tmp_path: Path) -> None:
     assert "3 measurements of study paints" in paints("export", "m.csv", "--what", "measurements").out
     assert (tmp_path / "m.csv").read_text().count("\n") == 4
     assert "any browser shows" in paints("report", "page.html", "--unit", "gloss units").out
+    assert "Next: " not in (tmp_path / "page.html").read_text(), "its readers measure nothing"
+    early = paints("certificate", "--out", "early.json")
+    assert (early.code, "There is no verdict yet: " in early.out) == (3, True)
     assert "Estimate (gloss units)" in (tmp_path / "page.html").read_text()
     assert "at most 20 letters" in paints("report", "bad.html", "--unit", "u" * 21).err
     assert not (tmp_path / "bad.html").exists()
@@ -685,6 +689,7 @@ def test_a_command_stays_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_recipe_is_read_without_doubt() -> None:
     """A comma in the name of a column separates no columns."""
     assert recipe_words({"temperature": 84.0, "supplier": "Brix"}) == "temperature 84, supplier Brix"
+    assert recipe_words({"price": "12,40", "supplier": "Brix, Ltd"}) == "price 12,40, supplier 'Brix, Ltd'"
     assert recipe_words({"acid, %": 1.04, "supplier": "Brix"}) == "'acid, %' 1.04, supplier Brix"
 
 

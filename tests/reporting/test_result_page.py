@@ -77,9 +77,14 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def html_of(page: Path) -> str:
+    """Return a page without the marks that keep a number beside its percent sign."""
+    return re.sub(r'<span class="whole">([^<]*)</span>', r"\1", page.read_text("utf-8"))
+
+
 def text_of(page: Path) -> str:
     """Return the words of a page."""
-    return re.sub(r"<[^>]*>", " ", page.read_text("utf-8").partition("<body>")[2])
+    return re.sub(r"<[^>]*>", " ", html_of(page).partition("<body>")[2])
 
 
 def test_page_says_everything(pages: Path) -> None:
@@ -239,6 +244,11 @@ def test_pages_in_a_browser_without_a_network(browser: Any, pages: Path, tmp_pat
         assert page.evaluate(f"{charts}.every((chart) => chart.getBoundingClientRect().width > 100)"), state
         parts = "[...document.querySelectorAll('.box, .chart, pre')]"
         assert page.evaluate(f"{parts}.every((part) => part.getBoundingClientRect().right <= innerWidth)"), state
+        # A phone has one scroller up and down; no line breaks between a number and its %, or inside a date.
+        boxes = page.evaluate("[...document.querySelectorAll('.box')].map((box) => getComputedStyle(box).maxHeight)")
+        assert {*boxes} == {"none" if width == 390 else "672px"}
+        whole = page.evaluate("[...document.querySelectorAll('.whole')].map((one) => one.getClientRects().length)")
+        assert {*whole} == {1}, state
         assert {url.split(":")[0] for url in requests} <= {"file", "data"}
         assert complaints == []
         if width == 1280 and state in ("decided", "withdrawn"):
@@ -285,7 +295,7 @@ def test_all_leaders_are_marked_as_leaders() -> None:
 
 def table_of(page: Path, title: str) -> list[list[str]]:
     """Return the cells of a table of a page, its headers first; small print is left out."""
-    part = page.read_text("utf-8").partition(f"<h2>{title}</h2>")[2].partition("</table>")[0]
+    part = html_of(page).partition(f"<h2>{title}</h2>")[2].partition("</table>")[0]
     rows = re.sub(r"<small>.*?</small>", "", part).split("<tr")[1:]
     return [re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row) for row in rows]
 

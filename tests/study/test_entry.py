@@ -145,6 +145,19 @@ def test_vectors_go_to_sheets_too() -> None:
     assert row[2:4] == list(ask.arm)
 
 
+def test_columns_that_are_only_shown_have_numbers_where_they_have_decimal_commas(tmp_path: Path) -> None:
+    """Prices as other numbers; a column with one text, and a code without commas, stay as they are in the table."""
+    path = tmp_path / "arms.csv"
+    path.write_text("name;x;price;remark;code\nA;0,5;12,40;1,5;007\nB;1;8;late;008\nC;4;;2,5;009\n")
+    arms = sp.read_arms(path, drop=["price", "remark", "code"])
+    kept = sp.create_study("p", arms=arms, storage="memory:").state.roster
+    assert [kept.recipe(key)["price"] for key in range(3)] == [12.4, 8.0, None]
+    assert kept.recipe(0) == {"x": 0.5, "price": 12.4, "remark": "1,5", "code": "007"}
+    path.write_text('name,x,price\nA,1,"1,500"\nB,2,"1,600"\n')
+    kept = sp.create_study("q", arms=sp.read_arms(path, drop=["price"]), storage="memory:").state.roster
+    assert kept.recipe(0)["price"] == "1,500", "1500 or 1.5"
+
+
 def test_recipes_are_kept_only_where_features_do_not_say_all(tmp_path: Path) -> None:
     """An array, and a table of numbers, leave the log as it was; a level or a column left out is kept, and reloads."""
     numbers = sp.create_study("n", arms=sp.read_arms({"x": [1, 2, 4], "y": [3.0, 1.0, 2.0]}), storage="memory:")

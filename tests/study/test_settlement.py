@@ -130,3 +130,23 @@ def test_what_others_write_meanwhile_is_in_it(monkeypatch: pytest.MonkeyPatch, *
     assert study.learner.theta.tobytes() == loaded.learner.theta.tobytes()
     assert study.learner.decision == loaded.learner.decision
     assert [one.value for one in study.measurements] == [one.value for one in loaded.measurements]
+
+
+def test_the_path_of_evidence_ends_with_the_evidence_of_today() -> None:
+    """Also where a late result lets several blocks settle at once: the first of them is not the last point."""
+    study, rng, ends = new(delta=1e-200), np.random.default_rng(1), []
+    measure(study, 30, rng)
+    late = study.ask(1)[0]
+    for _ in range(60):
+        one = study.ask(1)[0]
+        study.tell(one.id, means(int(one.arm)) + 0.3 * rng.standard_normal())
+        snapshot = study.learner.snapshot
+        assert snapshot.path[-1] == (snapshot.n_pulls, snapshot.evidence, snapshot.threshold)
+    waiting = study.learner.snapshot.evidence
+    study.tell(late.id, means(int(late.arm)) + 0.3 * rng.standard_normal())
+    snapshot = study.learner.snapshot
+    assert snapshot.evidence > waiting
+    ends.append(snapshot.path[-1])
+    assert ends[0] == (snapshot.n_pulls, snapshot.evidence, snapshot.threshold)
+    measure(study, 30, rng)
+    assert ends[0] in study.learner.snapshot.path

@@ -9,12 +9,13 @@ from surepick._texts import told_cell
 from surepick.arms.base import VectorSet
 from surepick.arms.mapped import MappedArms
 from surepick.arms.registry import MOST_NUMBERS, set_of_option
-from surepick.arms.tables.columns import Roles
+from surepick.arms.tables.columns import Roles, is_missing, text_of
 from surepick.arms.tables.read import TableArms, read_arms
-from surepick.arms.tables.sources import COLUMN_FILES, parse_number, read_csv
+from surepick.arms.tables.sources import COLUMN_FILES, open_table, parse_number
 from surepick.cli.hints import in_shell
 from surepick.cli.options import LearnerOptions, TableOptions
 from surepick.errors import InvalidInput
+from surepick.planning.replicates import option_and_value
 from surepick.types import Array
 
 
@@ -147,21 +148,24 @@ def arm_file(path: Path, **reading: Any) -> ArmFile:
 
 
 def read_history(path: Path, arm_of: Callable[[str], Any]) -> list[tuple[Any, float]]:
-    """Read earlier measurements: columns `arm` and `reward`, one line each. A line without a reward is left out.
+    """Read earlier measurements: a column of arms and one of values, one line each. A line without a value is left out.
 
+    The columns have titles that `noise_from_replicates` knows, such as arm and reward; two columns alone may have any.
     A log of an earlier version has a column `corrects`: "value 3" replaces the third value above.
 
     Args:
-        path: a .csv file.
+        path: a .csv or Excel file.
         arm_of: returns the arm of a name, and refuses other names.
     """
-    table = read_csv(path)
-    cells = {title.lower(): cells for title, cells in table.cells.items()}
-    if "arm" not in cells or "reward" not in cells:
-        raise InvalidInput(f"{path} must have the columns arm and reward, got {', '.join(table.cells)}.")
+    table = open_table(path)
+    cells = {str(title).lower(): list(map(_text, column)) for title, column in table.cells.items()}
+    arms, values = option_and_value([*cells])
+    if arms is None or values is None:
+        titles = ", ".join(map(str, table.cells))
+        raise InvalidInput(f"{path} must have the columns arm and reward, or two columns alone, got {titles}.")
     history: list[tuple[Any, float]] = []
     marks = cells.get("corrects", [""] * table.n_rows)
-    for row, (label, reward, mark) in enumerate(zip(cells["arm"], cells["reward"], marks, strict=True)):
+    for row, (label, reward, mark) in enumerate(zip(cells[arms], cells[values], marks, strict=True)):
         if not reward:
             continue
         value = parse_number(reward)
@@ -179,3 +183,7 @@ def read_history(path: Path, arm_of: Callable[[str], Any]) -> list[tuple[Any, fl
             raise table.refusal(row, f"'value 3' would correct the third value above, got {mark!r}; write it so.")
         history[int(number) - 1] = arm, value
     return history
+
+
+def _text(cell: Any) -> str:
+    return "" if is_missing(cell) else text_of(cell)

@@ -6,6 +6,7 @@ The library names options as Python spells them; the command line translates wha
 import re
 import shlex
 from collections.abc import Callable
+from typing import Any
 
 from surepick.learning.spec import OPTIONS
 
@@ -55,3 +56,10 @@ def in_shell(text: str) -> str:
     for pattern, said in _RULES:
         text = pattern.sub(said, text)
     return text
+
+
+def needed_arguments(context: Any) -> str:
+    """Return the arguments that a command needs, as its help names them, such as FILE.html; "" if it needs none."""
+    params = [] if context is None else context.command.params
+    needed = [one for one in params if one.param_type_name == "argument" and one.required]
+    return " ".join(one.metavar or one.name.upper() for one in needed)

@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 
 from surepick._version import __version__
 from surepick.cli import serve
+from surepick.cli.hints import needed_arguments
 from surepick.cli.options import (
     ARM_FILES,
     OF_FILES,
@@ -74,6 +75,8 @@ def main(arguments: Sequence[str]) -> int:
     except typer.TyperException as error:
         said, context = error.format_message().rstrip("."), getattr(error, "ctx", None)
         command = "surepick" if context is None else context.command_path
+        if hasattr(error, "possibilities") and (needed := needed_arguments(context)):  # an option that there is not
+            said = f"{said.rstrip('?')}; write {command} {needed}"
         print_error(said if said.endswith("?") else f"{said}; see {command} --help")
         return error.exit_code
     except (SurepickError, OSError) as error:
@@ -125,7 +128,7 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
     ] = None,
     max_pulls: Annotated[int | None, says("Stop measuring after this many pulls (default: never).")] = None,
     table: TableOptions,
-    history: Annotated[Path | None, says("Earlier measurements: a .csv with the columns arm and reward.")] = None,
+    history: Annotated[Path | None, says("Earlier measurements: a file with the columns arm and reward.")] = None,
     log: Annotated[
         Path | None,
         says("Keep the run as a study in this file, such as log.db; the same command then resumes the run."),

@@ -174,7 +174,7 @@ class PlanOptions(_Flags):
     gap: Annotated[float | None, says("Guess: the lead of the best arm over the next.")] = None
     theta: Annotated[str | None, says("Guess: the effects of the features, as 1,-0.5,0.8.")] = None
     pilot: Annotated[
-        Path | None, says("Results of a pilot instead of a guess: a .csv with the columns arm and reward.")
+        Path | None, says("Results of a pilot instead of a guess: a file with the columns arm and reward.")
     ] = None
     noise_std: Annotated[
         str | None,

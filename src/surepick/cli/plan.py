@@ -14,8 +14,9 @@ from surepick.cli.hints import in_shell
 from surepick.cli.options import PlanOptions, TableOptions
 from surepick.cli.output import Code, Format, print_roles, results, write
 from surepick.errors import InvalidInput, NoiseWarning
-from surepick.planning.plan import Plan, plan
+from surepick.planning.plan import Plan, plan, two_digits
 from surepick.planning.replicates import ReplicateNoise, noise_from_replicates
+from surepick.reporting.figures import check_ready
 from surepick.simulation.runs import Runs
 
 
@@ -28,6 +29,8 @@ def plan_experiment(path: Path, options: PlanOptions, table: TableOptions, *, ou
             f"one guess is needed, got {' and '.join(named) or 'none'}: --gap 0.3 (how far the best is ahead of the "
             "next), --pilot results.csv, or --theta with the effect of every feature."
         )
+    if out is not None:
+        check_ready()  # before the work
     level, of_noise = level_or_column(options.noise_std)
     own = arm_file(path, **table.reading(), noise_column=of_noise, cost_column=options.costs)
     planned = plan(
@@ -98,7 +101,8 @@ def _row(planned: Plan) -> dict[str, Any]:
 
 
 def _count(value: float) -> str:
-    return f"{value:,.0f}" if math.isfinite(value) else "-"
+    """Return a number as the sentences above the table have it."""
+    return two_digits(value) if math.isfinite(value) else "-"
 
 
 def estimate_noise(

@@ -458,6 +458,14 @@ class Reader:
 
     # ---- all of it
 
+    @property
+    def _path(self) -> tuple[tuple[int, float, float], ...]:
+        """How evidence grew; until the verdict, the last point is the evidence of today."""
+        path, now = self._known.path, self.decision
+        if now.stopped or not path or math.isnan(now.evidence):
+            return tuple(path)
+        return (*(point for point in path if point[0] < now.n_pulls), (now.n_pulls, now.evidence, now.target))
+
     @cached_property
     def snapshot(self) -> Snapshot:
         """Everything that is shown; two passes over the candidates."""
@@ -482,7 +490,7 @@ class Reader:
             _find_outlook=self._find_outlook(),
             p_value=self.p_value,
             survivors=self.survivors,
-            path=tuple(known.path),
+            path=self._path,
             guarantee=decision.guarantee,
             model_check=self.model_check,
             misfit=self.misfit if self.model_check == "contradicted" or self._is_drift else "",

@@ -450,8 +450,12 @@ class Settlement:
         if verdict is not None:
             self.verdict, self._looked = verdict, None
             n, last = self.estimate.n_pulls, self.path[-1][0] if self.path else 0
-            if verdict.is_exact and verdict.leader is not None and (verdict.stopped or n >= PATH_STEP * last):
-                self.path.append((n, verdict.statistic, verdict.threshold))
+            if verdict.is_exact and verdict.leader is not None:
+                if self.path and n == last:  # a late result has let several blocks settle at once
+                    self.path.pop()
+                    last = 0
+                if verdict.stopped or n >= PATH_STEP * last:
+                    self.path.append((n, verdict.statistic, verdict.threshold))
 
 
 def without_levels(X: Array, blocks: IntArray, rewards: Array) -> Array:

@@ -261,20 +261,20 @@ class Plan:
         """Return the plan as text."""
         setting, lines = self._setting, []
         goal = f"to know {self._sought()} with a risk of {self.delta:g}"
-        span = f"in 8 of 10 runs {_said(self.low)} to {_said(self.high)}"
+        span = f"in 8 of 10 runs {two_digits(self.low)} to {two_digits(self.high)}"
         if self.is_possible:
-            lines.append(f"About {_said(self.pulls)} pulls {goal} ({span}).")
+            lines.append(f"About {two_digits(self.pulls)} pulls {goal} ({span}).")
         elif math.isfinite(self.pulls):
             lines.append(
-                f"Not possible within {MOST_PULLS:,} pulls: about {_said(self.pulls)} are needed {goal} ({span})."
+                f"Not possible within {MOST_PULLS:,} pulls: about {two_digits(self.pulls)} are needed {goal} ({span})."
             )
         else:
             lines.append(f"Not possible: arms are too close to each other, no number of pulls suffices {goal}.")
         if len(setting.scenarios) > 1:
             least, most = self.per_scenario.min(), self.per_scenario.max()
             lines.append(
-                f"That is the middle of {len(setting.scenarios)} scenarios, which take {_said(least)} to {_said(most)} "
-                "on average."
+                f"That is the middle of {len(setting.scenarios)} scenarios, which take {two_digits(least)} to "
+                f"{two_digits(most)} on average."
             )
         if setting.noisiest is not None:
             lines.append(
@@ -283,12 +283,12 @@ class Plan:
                 "failures are less noisy; `pilot` or `theta` says how rare they are."
             )
         if self.cost is not None:
-            lines.append(f"They cost about {_said(self.cost)}.")
+            lines.append(f"They cost about {two_digits(self.cost)}.")
         if 1.0 <= self.lower_bound < math.inf:
             at_cost = ""
             if self.cost_lower_bound is not None:
-                at_cost = f", nor with less than {_said(self.cost_lower_bound)} of cost"
-            lines.append(f"No method can do with fewer than {_said(self.lower_bound)} on average{at_cost}.")
+                at_cost = f", nor with less than {two_digits(self.cost_lower_bound)} of cost"
+            lines.append(f"No method can do with fewer than {two_digits(self.lower_bound)} on average{at_cost}.")
         if self.far_share:
             lines.append(
                 f"With these costs {100 * self.far_share:.0f} % of the estimated lead will rest on arms far below the "
@@ -322,7 +322,7 @@ class Plan:
         if batch is None:
             return
         if math.isfinite(self.pulls):
-            n = _said(math.ceil(self.pulls / batch + EXTRA_BATCHES))
+            n = two_digits(math.ceil(self.pulls / batch + EXTRA_BATCHES))
             yield f"In batches of {batch:,}, planned one after the other, expect about {n} batches."
         if rounds is None:
             return
@@ -339,9 +339,9 @@ class Plan:
         gap = float(f"{self.gap:.1g}")
         if self._setting.m == 1 and not self.epsilon and gap > 0.0:
             easier = self.at(epsilon=gap)
-            yield f"If the answer may lose {gap:g} (epsilon), about {_said(easier.pulls)}."
+            yield f"If the answer may lose {gap:g} (epsilon), about {two_digits(easier.pulls)}."
         if self.is_possible:
-            yield f"For a risk of {self.delta / 10:g}, about {_said(self.at(delta=0.1 * self.delta).pulls)}."
+            yield f"For a risk of {self.delta / 10:g}, about {two_digits(self.at(delta=0.1 * self.delta).pulls)}."
 
     __str__ = explain
 
@@ -354,14 +354,14 @@ class Plan:
     def _repr_html_(self) -> str:
         """Return the plan as a table for a notebook."""
         known = {
-            "pulls to expect": _said(self.pulls),
-            "in 8 of 10 runs": f"{_said(self.low)} to {_said(self.high)}",
-            "lower bound for any method": _said(self.lower_bound) if self.lower_bound >= 1.0 else "-",
+            "pulls to expect": two_digits(self.pulls),
+            "in 8 of 10 runs": f"{two_digits(self.low)} to {two_digits(self.high)}",
+            "lower bound for any method": two_digits(self.lower_bound) if self.lower_bound >= 1.0 else "-",
             "risk (delta)": f"{self.delta:g}",
             "tolerance (epsilon)": f"{self.epsilon:g}",
         }
         if self.cost is not None:
-            known["cost to expect"] = _said(self.cost)
+            known["cost to expect"] = two_digits(self.cost)
         return html_table(self.explain(), known.items())
 
     def plot(self) -> "Figure":
@@ -537,7 +537,7 @@ def _middle(values: Array) -> float:
     return float(np.sort(values)[len(values) // 2]) if not np.isnan(values).any() else math.nan
 
 
-def _said(value: float) -> str:
+def two_digits(value: float) -> str:
     """Return a number as text, to two digits."""
     if not math.isfinite(value):
         return "infinitely many"

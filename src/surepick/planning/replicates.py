@@ -13,7 +13,7 @@ level does not describe the noise.
 
 import math
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -171,6 +171,17 @@ def _pairs(replicates: Any, option_column: str | None, value_column: str | None)
             f'`replicates` must be (option, value) pairs such as [("A", 1.2), ("A", 1.4)], got a '
             f"{type(replicates).__name__}."
         ) from error
+
+
+def option_and_value(titles: Sequence[str]) -> tuple[str | None, str | None]:
+    """Return the titles, of some in lower case, of the columns of options and of values; of two columns, by place.
+
+    Of more than two, an unknown title is None: a value is not taken from a column of features.
+    """
+    first, last = (titles[0], titles[-1]) if len(titles) == 2 else (None, None)
+    option = next((name for name in ("arm", *OPTION_NAMES) if name in titles), first)
+    value = next((name for name in ("reward", *VALUE_NAMES) if name in titles), last)
+    return (option, value) if option != value else (None, None)
 
 
 def _column(titles: list[Any], wanted: str | None, usual: tuple[str, ...], otherwise: Any) -> Any:

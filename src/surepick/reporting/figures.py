@@ -28,6 +28,15 @@ KINDS = {
 """Colour and marker of each kind of arm."""
 
 
+def check_ready() -> Any:
+    """Return matplotlib's class of figures; say what to install if matplotlib is missing."""
+    try:
+        from matplotlib.figure import Figure as Canvas  # noqa: PLC0415 (a second to import, and optional)
+    except ImportError as error:
+        raise SurepickError("a figure needs matplotlib; install surepick[figures].") from error
+    return Canvas
+
+
 def frame(
     heights: Sequence[float], *, grid: str = "y", width: float = WIDTH, is_row: bool = False
 ) -> tuple[Any, list[Any]]:
@@ -35,10 +44,7 @@ def frame(
 
     With `is_row` the axes are side by side, with these widths and a shared y-axis.
     """
-    try:
-        from matplotlib.figure import Figure as Canvas  # noqa: PLC0415 (a second to import, and optional)
-    except ImportError as error:
-        raise SurepickError("a figure needs matplotlib; install surepick[figures].") from error
+    Canvas = check_ready()  # noqa: N806 (a class)
     if is_row:
         canvas = Canvas(figsize=(width * len(heights), max(heights)), layout="constrained")
         panels = list(canvas.subplots(1, len(heights), sharey=True, squeeze=False)[0])

@@ -1,6 +1,7 @@
 """Self-contained HTML pages: tables, templates that escape every text, and embedded figures."""
 
 import base64
+import re
 from functools import cache, partial
 from importlib.util import find_spec
 from typing import Any, NamedTuple
@@ -63,7 +64,19 @@ def _template(name: str, package: str, **options: Any) -> Any:
     )
     environment.filters["quoted"] = partial(quote, safe="")
     environment.filters["file_name"] = file_name
+    environment.filters["kept"] = _kept
     return environment.get_template(name)
+
+
+_WHOLE = re.compile(r"[0-9.,]+ %|[0-9]{4}-[0-9]{2}-[0-9]{2}")
+"""A number with its percent sign, and a date."""
+
+
+def _kept(text: Any) -> Any:
+    """Return a text as HTML in which no line breaks between a number and its percent sign, or inside a date."""
+    from markupsafe import Markup, escape  # noqa: PLC0415 (comes with jinja2, which is optional)
+
+    return Markup(_WHOLE.sub(r'<span class="whole">\g<0></span>', str(escape(text))))  # noqa: S704 (escaped)
 
 
 def data_uri(svg: bytes) -> str:

@@ -42,6 +42,8 @@ def figures_of(result: "Result", unit: str = "") -> list[Figure]:
     planned = ", and planned pulls" if result.planned else ""
     pulled = f"Pulls of each arm{planned}{', without check pulls' if result.n_checks else ''}."
     evidence = "Evidence over pulls; the rule decides at the dashed line."
+    if not math.isnan(result.p_value):
+        evidence += " Percent of the threshold is not percent proved: evidence is the logarithm of a probability."
     has_evidence = len(result.path) > 1 and result.guarantee != "withdrawn" and any(at[1] > 0.0 for at in result.path)
     has_fit = result.theta is not None and len(result.counts) > len(result.theta)
     drawn: list[tuple[str, bool, Callable[[], Any], str]] = [

@@ -57,8 +57,8 @@ def _recipe_in(roster: "ArmCatalog", row: int) -> Mapping[str, Any]:
 
 
 def _date(time: str) -> str:
-    """Return a time of the log to the minute, which no line breaks. Pages travel, so times are not local."""
-    return f"{time[:10]} {time[11:16]} UTC".replace(" ", "\u00a0")
+    """Return a time of the log to the minute. Pages travel, so times are not local."""
+    return f"{time[:10]} {time[11:16]}\u00a0UTC"
 
 
 def _workers(state: "State") -> Table:

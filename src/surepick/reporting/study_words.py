@@ -88,10 +88,11 @@ def recipe_cells(recipe: Mapping[str, Any]) -> dict[str, str]:
 
 
 def recipe_words(recipe: Mapping[str, Any]) -> str:
-    """Return the recipe of an arm in a line: every column with its value."""
+    """Return the recipe of an arm in a line: every column with its value, in quotation marks if it has a list."""
     from surepick.arms.tables.columns import quoted  # noqa: PLC0415 (`--help` stays quick)
 
-    return ", ".join(f"{quoted(name)} {quoted(value)}" for name, value in recipe_cells(recipe).items())
+    cells = recipe_cells(recipe)
+    return ", ".join(f"{quoted(name)} {repr(cell) if ', ' in cell else cell}" for name, cell in cells.items())
 
 
 def when(time: str | None) -> str:

@@ -292,7 +292,7 @@ def sheet_values(
             if places.setdefault(one.id, table.place(row)) != table.place(row):
                 raise InvalidInput(f"ask {one.id} has a value in {places[one.id]} too")
             if isinstance(cell, str):
-                value = _value_in(cell, takes_grouped=table.takes_grouped, has_commas=has_commas)
+                value = _value_in(cell, one.id, takes_grouped=table.takes_grouped, has_commas=has_commas)
             else:
                 value = check_value(state, cell)
             _check_result(state, one, value, label := labels(row))
@@ -367,14 +367,17 @@ def _ask_in(state: State, number: str, arm: str) -> AskRecord:
     return one
 
 
-def _value_in(text: str, *, takes_grouped: bool, has_commas: bool) -> float:
+def _value_in(text: str, ask: int, *, takes_grouped: bool, has_commas: bool) -> float:
     value = parse_number(text.replace(",", ".") if takes_grouped and text.count(",") == 1 else text)
     is_unclear = is_grouped(text) and (not takes_grouped if "," in text else has_commas)
     if is_unclear:
         plain = text.replace(",", "").replace(".", "")
         raise InvalidInput(f"{text!r} could be {text.replace(',', '.')} or {plain}; write one of them")
     if value is None:
-        raise InvalidInput(f"a measured value must be a number, got {text!r}")
+        raise InvalidInput(
+            f"a measured value must be a number, got {text!r}; leave the cell of a lost measurement empty, and use "
+            f"`fail` for ask {ask}"
+        )
     return value
 
 

@@ -86,7 +86,7 @@ def test_arms_join_a_study_by_the_rules_of_its_table(tmp_path: Path, options: di
     study.reopen(reason="newer", join=frame)
     loaded = sp.load_study("s", study.storage).state.roster
     np.testing.assert_allclose(loaded.features(17), loaded.features(15))  # the same cells
-    assert loaded.recipe(2) == {"temp": 64.5, "time": 4.0, "solvent": "acetone", "Preis": "2,20", "remark": None}
+    assert loaded.recipe(2) == {"temp": 64.5, "time": 4.0, "solvent": "acetone", "Preis": 2.2, "remark": None}
     assert loaded.recipe(16) == {"temp": 60.0, "time": 9.0, "solvent": "acetone", "Preis": None, "remark": None}
     assert loaded.recipe(17)["remark"] is None
     with pytest.raises(InvalidInput, match=r"unknown level 'etanol' \(did you mean 'ethanol'\?\)"):

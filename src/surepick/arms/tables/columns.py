@@ -258,8 +258,9 @@ def _typed_numbers(table: Table, title: str, filled: Mapping[int, Any], problems
     if numbers is None:
         if not _is_mostly_numbers(texts) or all(map(is_date, texts)):
             return None
+        mark = "comma" if _writes_commas(table) else "point"
         advice = (
-            "; write a number with a decimal point there; if it is a category, spell its levels as words; if it "
+            f"; write a number with a decimal {mark} there; if it is a category, spell its levels as words; if it "
             f'names the arms, say name_column="{title}".'
         )
         found = [plain_numbers([cell]) for cell in pointed]
@@ -275,6 +276,32 @@ def _typed_numbers(table: Table, title: str, filled: Mapping[int, Any], problems
             if isinstance(cell, str) and rare in cell:
                 problems.add(row, what, "; write one of them.", repr(cell))
     return numbers
+
+
+def _writes_commas(table: Table) -> bool:
+    """Return whether a number of a table has a decimal comma."""
+    return any(
+        isinstance(cell, str) and has_decimal_comma(cell) and (table.takes_grouped or not is_grouped(cell))
+        for cells in table.cells.values()
+        if not isinstance(cells, np.ndarray)
+        for cell in cells
+    )
+
+
+def with_points(table: Table, cells: list[Any]) -> list[Any]:
+    """Return the cells of a column that is only shown; if it has decimal commas and numbers alone, as numbers.
+
+    Other cells stay as they are in the table: a text such as 007 may be a code.
+    """
+    texts = [cell for cell in cells if isinstance(cell, str)]
+    with_comma = [text for text in texts if has_decimal_comma(text)]
+    if not with_comma or (all(map(is_grouped, with_comma)) and not table.takes_grouped):
+        return cells
+    numbers = plain_numbers([text.replace(",", ".") if has_decimal_comma(text) else text for text in texts])
+    if numbers is None or not np.isfinite(numbers).all():
+        return cells
+    found = iter(numbers.tolist())
+    return [next(found) if isinstance(cell, str) else cell for cell in cells]
 
 
 def _is_mostly_numbers(texts: Sequence[str]) -> bool:

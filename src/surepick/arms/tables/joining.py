@@ -20,6 +20,7 @@ from surepick.arms.tables.columns import (
     read_column,
     repeated,
     text_of,
+    with_points,
 )
 from surepick.arms.tables.sources import Problems, Table, open_table
 from surepick.arms.tables.terms import formula_terms, terms_of
@@ -52,7 +53,7 @@ def written_table(
 
 def _written(table: Table, title: str, column: Column | None) -> dict[str, Any]:
     if column is None:
-        return {"title": title, "role": "unused", "cells": [_plain(cell) for cell in table.cells[title]]}
+        return {"title": title, "role": "unused", "cells": with_points(table, [*map(_plain, table.cells[title])])}
     if column.numbers is None:
         return {"title": title, "role": "category", "cells": list(column.texts)}
     commas = {"decimal_commas": True} if column.has_commas else {}

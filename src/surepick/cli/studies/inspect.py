@@ -110,10 +110,13 @@ def best(*, where: StudyOptions, output: Output = Format.TABLE) -> int:
 
 
 def _notes(study: "Study", where: StudyOptions) -> list[str]:
-    """Return how to go on, for the page of a study that has no answer."""
-    if study.stopped:
-        return []
-    return [*(["The budget is spent."] if study.status.state == "spent" else []), *how_on(study, where)]
+    """Return how to go on, for the page of a study that will have no answer by itself; its readers measure nothing."""
+    match study.status.state:
+        case "spent":
+            return ["The budget is spent.", *how_on(study, where)]
+        case "withdrawn":
+            return [*how_on(study, where)]
+    return []
 
 
 def left(where: StudyOptions, output: Format) -> int:
@@ -186,6 +189,8 @@ def certificate(
         printing.say(printing.standing_line(study))
         if made["era"] > 1:
             printing.say(f"The {all_eras_words(made)}.")
+        if printing.code_of(study) is Code.NOT_STOPPED:
+            printing.say("There is no verdict yet: the certificate says how far the proof is, and names no best arm.")
         printing.say(f"The certificate is in {out}. Anyone with this file and the log can check it:")
         printing.say(f"  {where.next('export log.csv', study)}")
         printing.say(f"  {shlex.join(['surepick', 'verify', str(out), '--log', 'log.csv'])}")
