@@ -16,6 +16,7 @@ from surepick.reporting.experiment_page import (
     compare,
     draw_means,
     estimated_share,
+    latex_of,
     part_of,
     read_section,
     summarize,
@@ -458,3 +459,35 @@ def test_refusals(tmp_path: Path) -> None:
     with pytest.raises(SurepickError, match="damaged or no Parquet file"):
         write_report([folder], tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_no_problem_hides_another(tmp_path: Path) -> None:
+    """Two tables of arms, and two points that look the same in brief, are columns of their own everywhere."""
+    for name, best in (("alloys", 1.7), ("other", 1.8)):
+        (tmp_path / f"{name}.csv").write_text(f"x,y\n1.0,2.0\n0.5,1.0\n0.2,0.7\n0.9,{best}\n")
+    long = [[float(i == best) for i in range(20)] for best in (0, 1)]
+    text = """
+name = "names"
+title = "Names"
+delta = [0.05]
+n_runs = 2
+quick_runs = 2
+seed = 7
+max_pulls = 500
+[[algorithms]]
+label = "uniform"
+name = "uniform"
+"""
+    for name in ("alloys", "other"):
+        text += f'[[problems]]\nfile = "{name}.csv"\narguments = {{ rewards = "y" }}\n'
+    text += f'[[problems]]\nname = "unit_basis"\narguments = {{ means = {long} }}\n'
+    pulls = {("uniform", place): [10 * place + 5, 10 * place + 5] for place in range(4)}
+    folder = write_folder(tmp_path, text, pulls)
+    section = read_section(folder)
+    assert latex_of(section).splitlines()[3:6] == [
+        r"algorithm & alloys.csv & other.csv & unit\_basis, means 20 values (1) & unit\_basis, means 20 values (2) \\",
+        r"\midrule",
+        r"uniform & $5.0 \pm 0.0$ & $15.0 \pm 0.0$ & $25.0 \pm 0.0$ & $35.0 \pm 0.0$ \\",
+    ]
+    table = part_of(section, []).tables[0]
+    assert [row[0].text for row in table.rows] == [section.place(summary) for summary in section.summaries]

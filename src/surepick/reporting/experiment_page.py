@@ -134,27 +134,28 @@ class Section(NamedTuple):
 
     def varying(self, problem: str) -> list[str]:
         """Return the arguments, delta among them, with several values for this problem, in the order of the file."""
-        cells = [_arguments(summary.cell) for summary in self.summaries if summary.cell.problem.name == problem]
+        cells = [_arguments(summary.cell) for summary in self.summaries if summary.cell.problem.title == problem]
         names = dict.fromkeys(name for arguments in cells for name in arguments)
         return [name for name in names if len({repr(arguments.get(name)) for arguments in cells}) > 1]
 
     def rest(self, summary: Summary, without: str) -> str:
         """Return the varying part of a cell's problem as text, except `without`: name, arguments, risk; or ""."""
-        name, own = summary.cell.problem.name, _arguments(summary.cell)
+        name, own = summary.cell.problem.title, _arguments(summary.cell)
         varying = self.varying(name)
         label = "" if without in varying else summary.cell.label  # a label would tell the points of a line apart
         has_others = any(
-            ((other.cell.label if label else "") or other.cell.problem.name) != (label or name)
+            ((other.cell.label if label else "") or other.cell.problem.title) != (label or name)
             for other in self.summaries
         )
         if label:
             varying = [key for key in varying if key == "delta"]
         words = [f"{key} {brief(own[key])}" for key in varying if key in own and key != without]
-        return ", ".join([label or name] * has_others + words)
+        same = [f"({summary.cell.number})"] * bool(summary.cell.number)
+        return " ".join([", ".join([label or name] * has_others + words), *same]).strip()
 
     def place(self, summary: Summary, without: str = "") -> str:
         """Return `rest`, or the name of the problem if nothing varies."""
-        return self.rest(summary, without) or summary.cell.label or summary.cell.problem.name
+        return self.rest(summary, without) or summary.cell.label or summary.cell.problem.title
 
 
 def _arguments(cell: experiments.Cell) -> dict[str, Any]:
@@ -343,6 +344,7 @@ def latex_of(section: Section) -> str:
     body = []
     for label, summaries in rows.items():
         of_place = {section.place(summary): summary for summary in summaries}
+        assert len(of_place) == len(summaries), "two problems have one name"
         body.append([latex_text(label), *(_latex_pulls(of_place.get(place)) for place in places)])
     n_runs = sorted({summary.n_runs for summary in section.summaries})
     n_errors = sum(summary.n_errors for summary in section.summaries)
@@ -453,6 +455,7 @@ def _by_size(section: Section, quantity: str) -> tuple[str, Table]:
 def _matrix(section: Section, title: str, note: str, entry: Callable[[Summary], Cell]) -> Table:
     """Return a matrix of algorithms and problems, the longer side as rows; empty where there is no cell."""
     entries = {(summary.label, section.place(summary)): entry(summary) for summary in section.summaries}
+    assert len(entries) == len(section.summaries), "two problems have one name"
     labels, places = (list(dict.fromkeys(pair[side] for pair in entries)) for side in (0, 1))
     rows = [[entries.get((label, place), Cell("")) for place in places] for label in labels]
     head, down, across = "Algorithm", labels, places
@@ -604,7 +607,7 @@ def draw(section: Section, folder: Path, *, in_paper: bool = False) -> list[Figu
 def charts(section: Section) -> Iterator[Chart]:
     """Yield the charts of means that the grid of the experiment asks for, of the cells that have runs."""
     summaries = [summary for summary in section.summaries if summary.n_runs]
-    varying = section.varying(section.experiment.problems[0].name)
+    varying = section.varying(section.experiment.problems[0].title)
     numbers = [n for n in varying if all(type(s.cell.arguments.get(n)) in {int, float} for s in section.summaries)]
     if numbers:
         name = numbers[0]
