@@ -491,3 +491,44 @@ name = "uniform"
     ]
     table = part_of(section, []).tables[0]
     assert [row[0].text for row in table.rows] == [section.place(summary) for summary in section.summaries]
+
+
+def test_fixed_budgets_are_compared_by_wrong_answers(tmp_path: Path) -> None:
+    """No ratio, star or headline for pulls that were given; beside cells that stop they have tables of their own."""
+    text = """
+name = "budget"
+title = "Budget"
+delta = [0.05]
+n_runs = 4
+quick_runs = 4
+seed = 7
+max_pulls = 500
+bounds = true
+[[problems]]
+name = "soare"
+arguments = { dim = 2, budget = 60 }
+[[algorithms]]
+label = "gse"
+name = "gse"
+options = { goal = "fixed-budget" }
+[[algorithms]]
+label = "halving"
+name = "lin-halving"
+options = { goal = "fixed-budget" }
+"""
+    right = [True, False, True, True]
+    pulls = {(label, 0): [60] * 4 for label in ("gse", "halving", "stops")}
+    section = read_section(write_folder(tmp_path / "a", text, pulls, correct=right))
+    part = part_of(section, [])
+    assert (part.finding, part.tables[0].title) == ("", "Share of wrong answers")
+    assert [cell.text for cell in part.tables[0].rows[0][1:]] == ["0.250"]
+    assert part.tables[0].rows[0][1].detail == "0.006 to 0.806"  # Clopper-Pearson, 1 of 4
+    assert "Ratio" not in part.tables[-1].headers
+    assert r"gse & $25.0 \pm 23.6$ \\" in latex_of(section)
+    assert [(chart.name, chart.quantities) for chart in charts(section)] == [("error", ["error"])]
+    both = text + '[[algorithms]]\nlabel = "stops"\nname = "uniform"\nonly = { budget = 60 }\n'
+    mixed = read_section(write_folder(tmp_path / "b", both, pulls, correct=right))
+    part = part_of(mixed, [])
+    assert part.finding == "Closest to the lower bound: stops (1 of 1)."
+    assert [table.title for table in part.tables[:2]] == ["Mean pulls / lower bound", "Share of wrong answers"]
+    assert latex_of(mixed).count("toprule") == 2

@@ -108,10 +108,14 @@ class Summary:
         return self.cell.algorithm.label
 
     @property
+    def spends_all(self) -> bool:
+        """Whether the runs spend a fixed budget: their pulls say nothing, and they promise no risk."""
+        return bool(self.cell.algorithm.options.get("goal") == "fixed-budget")
+
+    @property
     def errs_too_often(self) -> bool:
         """Whether chance does not explain the number of wrong answers."""
-        has_risk = self.cell.algorithm.options.get("goal") != "fixed-budget"  # which promises no risk
-        return has_risk and self.error_interval[0] > self.cell.delta
+        return not self.spends_all and self.error_interval[0] > self.cell.delta
 
     @property
     def is_fair(self) -> bool:
@@ -203,7 +207,8 @@ def summarize(
         return Summary(cell=cell, compared=tuple(compare(figure, cell, None, n_unfinished=0) for figure in figures))
     values = {name: np.asarray(columns[name], dtype=np.float64) for name in MEASURED}
     bound = np.asarray(columns["lower_bound"], dtype=np.float64)
-    if np.isfinite(bound).all():
+    spends_all = Summary(cell=cell, compared=()).spends_all  # pulls that are given have no ratio
+    if np.isfinite(bound).all() and not spends_all:
         with np.errstate(divide="ignore"):  # a risk of one half has the lower bound 0
             values |= {"lower_bound": bound, "ratio": values["n_pulls"] / bound}
     quantities = {name: estimated(array) for name, array in values.items()}
@@ -337,24 +342,42 @@ def write_report(folders: Sequence[Path], out: Path, *, latex: bool = False) -> 
 def latex_of(section: Section) -> str:
     """Return mean pulls with standard errors as a LaTeX table: algorithms down, problems across.
 
-    A dagger marks cells with runs that did not stop, whose mean is too small.
+    A dagger marks cells with runs that did not stop, whose mean is too small. Cells with a fixed budget have a table of
+    their own, of the share of wrong answers.
     """
+    return "\n".join(_latex_part(part, is_budget=is_budget) for part, is_budget in _by_goal(section))
+
+
+def _by_goal(section: Section) -> list[tuple[Section, bool]]:
+    """Return the cells that stop by themselves, and those that spend a fixed budget, as far as there are such cells."""
+    parts = [
+        (section._replace(summaries=tuple(s for s in section.summaries if s.spends_all == is_budget)), is_budget)
+        for is_budget in (False, True)
+    ]
+    return [(part, is_budget) for part, is_budget in parts if part.summaries]
+
+
+def _latex_part(section: Section, *, is_budget: bool) -> str:
     rows = grouped(section.summaries, lambda summary: summary.label)
     places = list(dict.fromkeys(map(section.place, section.summaries)))
     body = []
     for label, summaries in rows.items():
         of_place = {section.place(summary): summary for summary in summaries}
         assert len(of_place) == len(summaries), "two problems have one name"
-        body.append([latex_text(label), *(_latex_pulls(of_place.get(place)) for place in places)])
+        body.append([latex_text(label), *(_latex_entry(of_place.get(place)) for place in places)])
     n_runs = sorted({summary.n_runs for summary in section.summaries})
     n_errors = sum(summary.n_errors for summary in section.summaries)
-    note = f"% {section.experiment.name}: pulls, mean $\\pm$ s.e.; runs per cell {n_runs}, wrong answers {n_errors}\n"
+    what = "wrong answers in per cent" if is_budget else "pulls, mean"
+    note = f"% {section.experiment.name}: {what} $\\pm$ s.e.; runs per cell {n_runs}, wrong answers {n_errors}\n"
     return note + latex_table(["algorithm", *map(latex_text, places)], body, n_left=1)
 
 
-def _latex_pulls(summary: Summary | None) -> str:
+def _latex_entry(summary: Summary | None) -> str:
     if summary is None or not summary.n_runs:
         return "--"
+    if summary.spends_all:
+        share, se = summary.quantities["error"]
+        return rf"${100 * share:.1f} \pm {100 * se:.1f}$"
     mean, se = summary.quantities["n_pulls"]
     spread = "" if math.isnan(se) else rf" \pm {se:.1f}"
     mark = r"$^\dagger$" if summary.n_unfinished else ""
@@ -367,15 +390,22 @@ def part_of(section: Section, figures: list[Figure]) -> Part:
     has_bounds = any("ratio" in summary.quantities for summary in section.summaries)
     words = {"better": "is better", "differs": "differs", "open": "cannot be told"}
     reasons = Counter((s.label, words[c.verdict], c.why) for s, c in section.compared if c.verdict in words)
-    finding, sizes = _by_size(section, "ratio" if has_bounds else "n_pulls")
+    found = [
+        ("", _errors_of_budgets(part)) if is_budget else _by_size(part, "ratio" if has_bounds else "n_pulls")
+        for part, is_budget in _by_goal(section)
+    ]
     return Part(
         name=experiment.name,
         title=experiment.title,
         about=[" ".join(text.split()) for text in experiment.about.split("\n\n") if text.strip()],
         facts=_facts(section),
-        finding=tally([compared for _, compared in section.compared]) or finding,
+        finding=tally([compared for _, compared in section.compared]) or " ".join(text for text, _ in found if text),
         whys=[f"{label} {word} ({n}){f': {why}' if why else ''}." for (label, word, why), n in reasons.items()],
-        tables=[*(_beside_published(section) or [sizes]), *_side_by_side(section), _every_cell(section, has_bounds)],
+        tables=[
+            *(_beside_published(section) or [table for _, table in found]),
+            *_side_by_side(section),
+            _every_cell(section, has_bounds),
+        ],
         figures=figures,
     )
 
@@ -450,6 +480,19 @@ def _by_size(section: Section, quantity: str) -> tuple[str, Table]:
         "★: the least on its problem, of those that stop and are not told theta. Darkest: ten times the least or more."
     )
     return finding, _matrix(section, sentence(quantity), note, entry)
+
+
+def _errors_of_budgets(section: Section) -> Table:
+    """Return a matrix of the shares of wrong answers, with exact intervals."""
+
+    def entry(summary: Summary) -> Cell:
+        if not summary.n_runs:
+            return Cell(NOTHING)
+        low, high = summary.error_interval
+        return Cell(f"{summary.quantities['error'].mean:.3f}", f"{low:.3f} to {high:.3f}")
+
+    note = "All runs spend a fixed budget, so wrong answers are compared. Below: the exact interval at 95 %."
+    return _matrix(section, "Share of wrong answers", note, entry)
 
 
 def _matrix(section: Section, title: str, note: str, entry: Callable[[Summary], Cell]) -> Table:
@@ -594,8 +637,9 @@ def draw(section: Section, folder: Path, *, in_paper: bool = False) -> list[Figu
     if not summaries:
         return []
     drawn = [(chart.name, *draw_means(chart)) for chart in charts(section)]
-    if len(summaries) <= MOST_BOXES:
-        drawn.append(("distributions", *_distributions(section, summaries)))
+    stopping = [summary for summary in summaries if not summary.spends_all]
+    if 0 < len(stopping) <= MOST_BOXES:
+        drawn.append(("distributions", *_distributions(section, stopping)))
     if paths := list(_paths(summaries)):
         drawn.append(("paths", *_evidence_paths(section.place(summaries[0]), paths)))
     return [
@@ -607,14 +651,28 @@ def draw(section: Section, folder: Path, *, in_paper: bool = False) -> list[Figu
 def charts(section: Section) -> Iterator[Chart]:
     """Yield the charts of means that the grid of the experiment asks for, of the cells that have runs."""
     summaries = [summary for summary in section.summaries if summary.n_runs]
+    budgets = [summary for summary in summaries if summary.spends_all]
+    summaries = [summary for summary in summaries if not summary.spends_all] or summaries
     varying = section.varying(section.experiment.problems[0].title)
     numbers = [n for n in varying if all(type(s.cell.arguments.get(n)) in {int, float} for s in section.summaries)]
     if numbers:
         name = numbers[0]
-        quantity = next((published.quantity for published in section.experiment.published), "n_pulls")
+        usual = "error" if all(summary.spends_all for summary in summaries) else "n_pulls"
+        quantity = next((published.quantity for published in section.experiment.published), usual)
         x_label = {"n_arms": "number of arms K", "dim": "dimension d"}.get(name, name)
         x, rest = (lambda s: float(s.cell.arguments[name])), (lambda s: section.rest(s, name))
         yield Chart(f"{quantity.removeprefix('n_')}-by-{name}", summaries, [quantity], x_label, x, rest)
+    if budgets and not (numbers and summaries == budgets):
+        places = list(dict.fromkeys(map(section.place, budgets)))
+        yield Chart(
+            name="error",
+            cells=budgets,
+            quantities=["error"],
+            x_label="problem",
+            x=lambda s: places.index(section.place(s)),
+            rest=lambda _: "",
+            ticks=places,
+        )
     if "delta" in varying and any("ratio" in summary.quantities for summary in summaries):
         x, rest = (lambda s: -math.log(s.cell.delta)), (lambda s: section.rest(s, "delta"))
         yield Chart("risk", summaries, ["ratio", "evidence"], "log(1/delta)", x, rest)
