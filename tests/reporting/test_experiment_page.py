@@ -215,7 +215,7 @@ def test_unfinished_runs_are_counted_and_marked(tmp_path: Path) -> None:
     assert ours.compared[0].verdict == "open"
     assert ours.compared[0].why == "1 runs did not stop, so our mean is too small"
     row = next(row for row in cells_of(folder)[1] if row[0] == "default" and row[2] == "5")
-    assert row[-1] == "1"
+    assert row[-2] == "1"
     assert row[3].startswith("≥\u00a01\u202f020")
 
 
@@ -359,7 +359,7 @@ def test_texts_of_the_user_are_not_markup(tmp_path: Path) -> None:
     assert "<img" not in markdown
     assert "\\| \\*\\*a\\*\\*" in markdown
     widths = {line.replace("\\|", "").count("|") for line in markdown.splitlines() if line.startswith("|")}
-    assert widths == {4, 13}  # both tables keep their columns
+    assert widths == {4, 14}  # both tables keep their columns
 
 
 def test_same_runs_same_bytes(folder: Path, paths: list[Path], tmp_path: Path) -> None:
@@ -532,3 +532,48 @@ options = { goal = "fixed-budget" }
     assert part.finding == "Closest to the lower bound: stops (1 of 1)."
     assert [table.title for table in part.tables[:2]] == ["Mean pulls / lower bound", "Share of wrong answers"]
     assert latex_of(mixed).count("toprule") == 2
+
+
+def test_only_guarantees_compete_and_within_one_m(tmp_path: Path) -> None:
+    """A heuristic rule has no star however few its pulls, and m = 2 is not ranked against m = 1."""
+    text = """
+name = "claims"
+title = "Claims"
+delta = [0.05]
+n_runs = 2
+quick_runs = 2
+seed = 7
+max_pulls = 500
+[[problems]]
+name = "soare"
+arguments = { dim = 3 }
+[[algorithms]]
+label = "one"
+name = "uniform"
+[[algorithms]]
+label = "two"
+name = "lazy-track-and-stop"
+options = { m = 2 }
+[[algorithms]]
+label = "guess"
+plugin = "guess.py:Guess"
+"""
+    (tmp_path / "guess.py").write_text(
+        "import surepick as sp\n"
+        "class Guessed(sp.stopping.Rule):\n"
+        "    name, guarantee = 'guessed', 'none'\n"
+        "    def start(self, task):\n"
+        "        return sp.stopping.Evidence().start(task)\n"
+        "class Guess:\n"
+        "    def compose(self, task):\n"
+        "        return sp.algorithms.Uniform(stopping=Guessed()).compose(task)\n"
+    )
+    pulls = {("one", 0): [100, 101], ("two", 0): [200, 201], ("guess", 0): [10, 11]}
+    part = part_of(read_section(write_folder(tmp_path, text, pulls, lower_bound=[math.nan] * 2)), [])
+    assert part.finding == "Fewest pulls: one (1 of 2), two (1 of 2)."
+    stars = {row[0].text: (row[1].text[0], row[1].detail.split("\n")[-1]) for row in part.tables[0].rows}
+    assert {label: star for label, (star, _) in stars.items()} == {"one": "★", "two": "★", "guess": "1"}
+    assert stars["guess"][1] == "no guarantee"
+    table = part.tables[-1]
+    place = table.headers.index("Guarantee")
+    assert {row[0].text: row[place].text for row in table.rows} == {"one": "proved", "two": "proved", "guess": "none"}

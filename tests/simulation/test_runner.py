@@ -411,3 +411,10 @@ def test_traces_say_the_way_of_a_run() -> None:
         plain.plot_shares()
     with pytest.raises(InvalidInput, match="`trace` needs a list of arms"):
         simulate(problems.sphere_set(2), n_runs=1, trace=True)
+
+
+def test_a_budget_that_ended_the_runs_is_named() -> None:
+    """Not `max_pulls`, which no run reached; runs without an answer are no errors, and the text says that."""
+    runs = simulate(problems.soare(2, angle=0.05), "uniform", n_runs=3, budget=20)
+    assert (runs.n_unfinished, runs.n_errors, runs.n_pulls.max()) == (3, 0, 20)
+    assert "3 of 3 did not stop within the budget of 20 and have no answer; the mean counts" in runs.summary()

@@ -14,7 +14,7 @@ import re
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from operator import attrgetter
@@ -29,7 +29,7 @@ from surepick.reporting.figures import COLORS, GREY, INK, draw_line, frame, plai
 from surepick.reporting.html import Cell, Table, data_uri, template
 from surepick.simulation import experiment as experiments
 from surepick.simulation.experiment import Experiment, Published, job_of, read_experiment
-from surepick.simulation.run import run_once
+from surepick.simulation.run import instance_of, new_learner, run_once, run_seeds
 from surepick.simulation.runs import brief, error_interval, latex_table, latex_text
 from surepick.simulation.store import EXPERIMENT, TABLE, file_of_runs, read_cells
 from surepick.types import Array
@@ -64,6 +64,9 @@ LEVELS = (0.05, 0.25, 0.5, 0.75, 0.9, 0.95)
 """Levels of the quantiles of the pulls in a summary."""
 WITHIN = 3.0
 """Figures agree within this number of combined standard errors; chance exceeds it once in 370 times."""
+
+SURE = ("proved", "published", "")
+"""Guarantees with which an algorithm competes; "" is one that is not known."""
 
 Verdict = Literal["agrees", "better", "differs", "open"]
 
@@ -390,8 +393,10 @@ def part_of(section: Section, figures: list[Figure]) -> Part:
     has_bounds = any("ratio" in summary.quantities for summary in section.summaries)
     words = {"better": "is better", "differs": "differs", "open": "cannot be told"}
     reasons = Counter((s.label, words[c.verdict], c.why) for s, c in section.compared if c.verdict in words)
+    labels = grouped([summary for summary in section.summaries if summary.n_runs], attrgetter("label"))
+    claims = {label: claim_of(members[0].cell) for label, members in labels.items()}
     found = [
-        ("", _errors_of_budgets(part)) if is_budget else _by_size(part, "ratio" if has_bounds else "n_pulls")
+        ("", _errors_of_budgets(part)) if is_budget else _by_size(part, "ratio" if has_bounds else "n_pulls", claims)
         for part, is_budget in _by_goal(section)
     ]
     return Part(
@@ -404,7 +409,7 @@ def part_of(section: Section, figures: list[Figure]) -> Part:
         tables=[
             *(_beside_published(section) or [table for _, table in found]),
             *_side_by_side(section),
-            _every_cell(section, has_bounds),
+            _every_cell(section, has_bounds, claims),
         ],
         figures=figures,
     )
@@ -450,26 +455,28 @@ def _beside_published(section: Section) -> list[Table]:
     ]
 
 
-def _by_size(section: Section, quantity: str) -> tuple[str, Table]:
+def _by_size(section: Section, quantity: str, claims: Mapping[str, str]) -> tuple[str, Table]:
     """Return a sentence and a matrix on the fewest pulls.
 
-    An algorithm that does not stop, errs too often or is told theta does not compete.
+    An algorithm that does not stop, errs too often, is told theta or has no guarantee does not compete. Algorithms
+    compete with those that seek the same number of arms.
     """
     known = [summary for summary in section.summaries if quantity in summary.quantities]
     size = {id(summary): summary.quantities[quantity].mean for summary in known}
     least: dict[str, float] = {}
     best: set[int] = set()
-    for place, members in grouped(known, section.place).items():
-        least[place] = min(size[id(summary)] for summary in members)
-        fair = [id(summary) for summary in members if summary.is_fair]
+    for rank, members in grouped(known, partial(_rank, section)).items():
+        least[rank] = min(size[id(summary)] for summary in members)
+        fair = [id(summary) for summary in members if summary.is_fair and claims.get(summary.label, "") in SURE]
         best |= {one for one in fair if size[one] == min(size[other] for other in fair)}
 
     def entry(summary: Summary) -> Cell:
         mean, *details = _quantity(summary, quantity).split(" ±")
-        is_best, low = id(summary) in best, least.get(section.place(summary), 0.0)
+        is_best, low = id(summary) in best, least.get(_rank(section, summary), 0.0)
         # Some cells have runs but no bound: `bounds` may be off for an algorithm.
         shade = min(1.0, math.log10(size[id(summary)] / low)) if low and id(summary) in size else 0.0
         lines = [f"±{se}" for se in details] + ["wrong too often"] * summary.errs_too_often
+        lines += ["no guarantee"] * (claims.get(summary.label, "") not in SURE)
         return Cell("★\u00a0" * is_best + mean, "\n".join(lines), "best" * is_best, round(shade, 2))
 
     counts = Counter(summary.label for summary in known if id(summary) in best).most_common()
@@ -477,9 +484,24 @@ def _by_size(section: Section, quantity: str) -> tuple[str, Table]:
     what = "Closest to the lower bound" if quantity == "ratio" else "Fewest pulls"
     finding = f"{what}: {', '.join(wins)}." if wins and len(section.experiment.algorithms) > 1 else ""
     note = (
-        "★: the least on its problem, of those that stop and are not told theta. Darkest: ten times the least or more."
+        "★: the least on its problem, of those that stop, are proved or published, and are not told theta. "
+        "Darkest: ten times the least or more."
     )
     return finding, _matrix(section, sentence(quantity), note, entry)
+
+
+def _rank(section: Section, summary: Summary) -> str:
+    """Return the problem, with m if several arms are sought: pulls are comparable where both are equal."""
+    return f"{section.place(summary)}, m = {summary.cell.algorithm.options.get('m', 1)}"
+
+
+def claim_of(cell: experiments.Cell) -> str:
+    """Return the guarantee of the algorithm on the problem of a cell; "" if it cannot be made any more."""
+    try:
+        job, seeds = job_of(replace(cell, bounds=False)), run_seeds(cell.seed, 0)
+        return new_learner(job, instance_of(job, seeds), seeds.learner).decision.guarantee
+    except Exception:  # noqa: BLE001 (a plug-in of the user, or options of another version; the runs are there)
+        return ""
 
 
 def _errors_of_budgets(section: Section) -> Table:
@@ -521,7 +543,7 @@ def _side_by_side(section: Section) -> list[Table]:
     return [Table(title="Side by side", headers=headers, n_words=3, rows=rows)] if rows else []
 
 
-def _every_cell(section: Section, has_bounds: bool) -> Table:  # noqa: FBT001 (of `part_of`)
+def _every_cell(section: Section, has_bounds: bool, claims: Mapping[str, str]) -> Table:  # noqa: FBT001 (of `part_of`)
     columns: dict[str, Callable[[Summary], str]] = {
         "Algorithm": lambda s: s.label,
         "Problem": section.place,
@@ -535,6 +557,7 @@ def _every_cell(section: Section, has_bounds: bool) -> Table:  # noqa: FBT001 (o
         "CPU ms": lambda s: _quantity(s, "seconds", 1e3),
         "Arms pulled": lambda s: _quantity(s, "support"),
         "Unfinished": lambda s: str(s.n_unfinished) if s.n_runs else NOTHING,
+        "Guarantee": lambda s: (s.n_runs and claims.get(s.label)) or NOTHING,
     }
     if not has_bounds:
         del columns["Lower bound"], columns["Ratio"]

@@ -22,7 +22,9 @@ MEASURED = {"n_pulls": np.int64, "stopped": np.bool_, "correct": np.bool_, "supp
 class Runs:
     """Outcomes of all runs, including runs that did not stop; arrays have one entry per run, in order.
 
-    A run that reached `max_pulls` counts with `max_pulls`. The mean is then too small, and the summary says so.
+    A run that reached `max_pulls`, or the end of its `budget`, counts with the pulls that it made, and as neither right
+    nor wrong. The mean is then too small, and the summary says so. With `goal="fixed-budget"` the end of the budget is
+    the answer.
     """
 
     problem: str
@@ -93,7 +95,7 @@ class Runs:
 
     @property
     def n_unfinished(self) -> int:
-        """Runs that reached `max_pulls` without stopping."""
+        """Runs that reached `max_pulls` or the end of their `budget` without stopping."""
         return int((~self.stopped).sum())
 
     @property
@@ -167,9 +169,11 @@ class Runs:
             bound, ratio = self.lower_bound.mean(), self.ratio.mean()
             lines.append(f"  bound   {bound:.1f} pulls; runs need {ratio:.2f} times theirs")
         if self.n_unfinished:
-            why = "the mean counts them with that many, so it is too small"
-            share = f"{self.n_unfinished} of {self.n_runs}"
-            lines.append(f"  open    {share} did not stop within {self.max_pulls} pulls; {why}")
+            share, is_cut = f"{self.n_unfinished} of {self.n_runs}", ~self.stopped & (self.n_pulls < self.max_pulls)
+            limit = f"the budget of {self.options['budget']}" if is_cut.any() and "budget" in self.options else ""
+            limit = limit or f"{self.max_pulls} pulls"
+            why = "the mean counts the pulls until then, so it is too small"
+            lines.append(f"  open    {share} did not stop within {limit} and have no answer; {why}")
         return "\n".join(lines)
 
     def __len__(self) -> int:
