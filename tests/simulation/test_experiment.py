@@ -286,3 +286,14 @@ def test_problems_have_names_of_their_own(tmp_path: Path) -> None:
     long = [[float(i == best) for i in range(20)] for best in (0, 1)]
     means = f'[[problems]]\nname = "unit_basis"\narguments = {{ means = {long} }}\n'
     assert shown(means, tmp_path) == ["unit_basis, means 20 values (1)", "unit_basis, means 20 values (2)"]
+
+
+def test_errors_of_a_plug_in_name_its_line(tmp_path: Path) -> None:
+    """The last line of the user's file, though the error comes from numpy below it."""
+    (tmp_path / "own.py").write_text(
+        "import numpy as np\n\n\ndef problem():\n    return np.linalg.inv(np.zeros((2, 2)))\n"
+    )
+    text = tiny_text((PROBLEM, '[[problems]]\nplugin = "own.py:problem"\n'))
+    cells = parse_experiment(text, "tiny.toml", tmp_path).cells()
+    with pytest.raises(InvalidInput, match=r"LinAlgError: Singular matrix \(own.py, line 5\)"):
+        module.check_cells(cells)

@@ -11,7 +11,7 @@ from surepick.core.design import lower_bound
 from surepick.errors import InvalidInput
 from surepick.simulation import Problem, Runs, problems, simulate
 from surepick.simulation.run import _normals, run_seeds
-from surepick.simulation.runs import brief
+from surepick.simulation.runs import _weights_of, brief
 
 EASY = problems.unit_basis([1.0, 0.2, 0.0])
 
@@ -418,3 +418,16 @@ def test_a_budget_that_ended_the_runs_is_named() -> None:
     runs = simulate(problems.soare(2, angle=0.05), "uniform", n_runs=3, budget=20)
     assert (runs.n_unfinished, runs.n_errors, runs.n_pulls.max()) == (3, 0, 20)
     assert "3 of 3 did not stop within the budget of 20 and have no answer; the mean counts" in runs.summary()
+
+
+def test_shares_stand_beside_a_design_or_weights() -> None:
+    """A design, an array and a dict give the same dashed lines; anything else is refused in a sentence."""
+    design = sp.characteristic_time(problems.soare(2).X, problems.soare(2).theta)
+    full = np.zeros(3)
+    full[design.support] = design.weights
+    as_dict = dict(zip(design.support.tolist(), design.weights.tolist(), strict=True))
+    assert {arm: w for arm, w in _weights_of(full, 3).items() if w} == _weights_of(design, 3) == as_dict
+    assert _weights_of(None, 3) == {}
+    for wrong in ([0.5, 0.5], "abc"):
+        with pytest.raises(InvalidInput, match="a weight for each of the 3 arms"):
+            _weights_of(wrong, 3)

@@ -62,6 +62,7 @@ import json
 import re
 import sys
 import tomllib
+import traceback
 import types
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -766,8 +767,16 @@ def check_cells(cells: Sequence[Cell]) -> None:
             if label not in seen:
                 new_learner(job, instance, seeds.learner)
         except Exception as error:
-            raise InvalidInput(f"{cell} cannot be run: {text_of(error)}") from error
+            raise InvalidInput(f"{cell} cannot be run: {told_of(cell, error)}") from error
         seen |= {label, place}
+
+
+def told_of(cell: Cell, error: BaseException) -> str:
+    """Return an error as one line, with the last line of the cell's plug-ins that it passed."""
+    files = {str(plugin.file) for plugin in (cell.algorithm.plugin, cell.problem.plugin) if plugin is not None}
+    passed = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in files]
+    where = f" ({Path(passed[-1].filename).name}, line {passed[-1].lineno})" if passed else ""
+    return f"{text_of(error)}{where}"
 
 
 def job_of(cell: Cell) -> Job:

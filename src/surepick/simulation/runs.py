@@ -55,11 +55,12 @@ class Runs:
     """One for each run with `simulate(..., trace=True)`: `times` (T,), `evidence` (T,), `counts` (T, K), `shares`
     (T, K) and `support` (T,)."""
 
-    def plot_shares(self, weights: Mapping[int, float] | None = None, *, run: int = 0) -> Any:
+    def plot_shares(self, weights: Any = None, *, run: int = 0) -> Any:
         """Return a figure of the share of every arm among the pulls of a run, beside the weights of a design.
 
         Args:
-            weights: the weight of each arm, such as `dict(zip(design.support, design.weights))`: dashed lines.
+            weights: a design such as that of `characteristic_time`, the weights of all arms (K,), or a dict with the
+                weights of some: dashed lines.
             run: place of the run in `traces`.
         """
         if not self.traces:
@@ -67,7 +68,7 @@ class Runs:
         from surepick.reporting.figures import shares  # noqa: PLC0415 (optional matplotlib)
 
         trace = self.traces[run]
-        return shares(trace.times, trace.shares, weights or {})
+        return shares(trace.times, trace.shares, _weights_of(weights, trace.shares.shape[1]))
 
     @property
     def n_runs(self) -> int:
@@ -181,6 +182,24 @@ class Runs:
 
     def __repr__(self) -> str:
         return self.summary()
+
+
+def _weights_of(weights: Any, n_arms: int) -> Mapping[int, float]:
+    """Return the weight of each arm from a design, an array or a dict."""
+    if weights is None or isinstance(weights, Mapping):
+        return weights or {}
+    if hasattr(weights, "support") and hasattr(weights, "weights"):
+        return dict(zip(weights.support.tolist(), weights.weights.tolist(), strict=True))
+    try:
+        found = np.asarray(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        found = np.empty(0)
+    if found.shape != (n_arms,):
+        raise InvalidInput(
+            f"`weights` must be a design, a dict, or a weight for each of the {n_arms} arms, got a "
+            f"{type(weights).__name__}."
+        )
+    return dict(enumerate(found.tolist()))
 
 
 def brief(value: object) -> str:

@@ -30,7 +30,15 @@ from surepick._files import replacing
 from surepick._version import __version__
 from surepick.core.checks import check_count
 from surepick.errors import InvalidInput, SurepickError
-from surepick.simulation.experiment import Cell, Experiment, attached_files, canonical_json, check_cells, job_of
+from surepick.simulation.experiment import (
+    Cell,
+    Experiment,
+    attached_files,
+    canonical_json,
+    check_cells,
+    job_of,
+    told_of,
+)
 from surepick.simulation.parallel import Show, dispatch, text_of
 from surepick.simulation.run import run_once
 
@@ -455,7 +463,7 @@ def _rows(cell: Cell, runs: list[int]) -> tuple[list[Row], list[Failure]]:
         try:
             found = run_once(job_of(cell), run)
         except Exception as error:  # noqa: BLE001 (the other runs go on)
-            failures.append(Failure(str(cell), run, text_of(error)))
+            failures.append(Failure(str(cell), run, told_of(cell, error)))
         else:
             rows.append({**found._asdict(), "key": cell.key, "run": run, "version": __version__})
     return rows, failures
