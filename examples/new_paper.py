@@ -137,7 +137,7 @@ def main(folder: Path) -> Path:
     mpl.use("Agg")
     runs = pd.read_parquet(folder / "new-paper" / "runs.parquet")
     runs["ratio"] = runs["n_pulls"] / runs["lower_bound"]
-    cells = runs.groupby(["algorithm", "problem"], sort=False)
+    cells = runs.groupby(["algorithm", "label"], sort=False)
     mean, se = cells["ratio"].mean(), cells["ratio"].std() / np.sqrt(cells.size())
     shown = mean.map("{:.2f}".format) + " (" + se.map("{:.2f}".format) + ")"
     table = shown.unstack()

@@ -9,8 +9,10 @@ import pytest
 
 import surepick as sp
 from surepick.algorithms import as_algorithm
+from surepick.arms.views import Task
 from surepick.errors import ArmsDoNotSpan, InvalidInput
 from surepick.learning.learner import Learner, create_learner
+from surepick.sampling.base import Sampler, SamplerContext
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem
 from surepick.testing import check_algorithm
@@ -249,3 +251,29 @@ def test_times_given_as_an_iterator_can_be_replayed(name: str) -> None:
     assert learner.log == (("start", learner.identity), ("ask", tuple(arms)))
     fresh = learner_on(name, problem, schedule=[10, 20, 40, 80])
     assert fresh.next_arms(12) == arms
+
+
+class Stuck(Sampler):
+    def open(self, _context: SamplerContext) -> int:
+        return 1
+
+    def next(self) -> int:
+        return 0
+
+
+class StuckAlgorithm:
+    def compose(self, _task: Task) -> tuple[Sampler, sp.stopping.Rule]:
+        return Stuck(), sp.stopping.Evidence()
+
+
+def test_own_algorithms_are_told_what_to_write() -> None:
+    """The flag of an option that a class does not have, and the arms to start with."""
+    with pytest.raises(sp.InvalidInput, match=r"set `supports_top_m = True` on the class if its sampler handles it"):
+        sp.create_learner(StuckAlgorithm(), np.eye(3), noise_std=1.0, m=2)
+    with pytest.raises(sp.InvalidInput) as refused:
+        sp.create_learner("lingame", np.eye(3), noise_std=1.0, m=2)
+    assert "on the class" not in str(refused.value)
+    with pytest.raises(AssertionError, match=r"no answer after \d+ pulls; .* pull `task.spanning` first"):
+        check_algorithm(StuckAlgorithm(), max_pulls=200)
+    with pytest.raises(sp.InvalidInput, match=r"got the class StuckAlgorithm; write `StuckAlgorithm\(\)`"):
+        check_algorithm(StuckAlgorithm)

@@ -16,6 +16,7 @@ from surepick.reporting.experiment_page import (
     compare,
     draw_means,
     estimated_share,
+    latex_of,
     part_of,
     read_section,
     summarize,
@@ -214,7 +215,7 @@ def test_unfinished_runs_are_counted_and_marked(tmp_path: Path) -> None:
     assert ours.compared[0].verdict == "open"
     assert ours.compared[0].why == "1 runs did not stop, so our mean is too small"
     row = next(row for row in cells_of(folder)[1] if row[0] == "default" and row[2] == "5")
-    assert row[-1] == "1"
+    assert row[-2] == "1"
     assert row[3].startswith("≥\u00a01\u202f020")
 
 
@@ -358,7 +359,7 @@ def test_texts_of_the_user_are_not_markup(tmp_path: Path) -> None:
     assert "<img" not in markdown
     assert "\\| \\*\\*a\\*\\*" in markdown
     widths = {line.replace("\\|", "").count("|") for line in markdown.splitlines() if line.startswith("|")}
-    assert widths == {4, 13}  # both tables keep their columns
+    assert widths == {4, 14}  # both tables keep their columns
 
 
 def test_same_runs_same_bytes(folder: Path, paths: list[Path], tmp_path: Path) -> None:
@@ -458,3 +459,121 @@ def test_refusals(tmp_path: Path) -> None:
     with pytest.raises(SurepickError, match="damaged or no Parquet file"):
         write_report([folder], tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_no_problem_hides_another(tmp_path: Path) -> None:
+    """Two tables of arms, and two points that look the same in brief, are columns of their own everywhere."""
+    for name, best in (("alloys", 1.7), ("other", 1.8)):
+        (tmp_path / f"{name}.csv").write_text(f"x,y\n1.0,2.0\n0.5,1.0\n0.2,0.7\n0.9,{best}\n")
+    long = [[float(i == best) for i in range(20)] for best in (0, 1)]
+    text = """
+name = "names"
+title = "Names"
+delta = [0.05]
+n_runs = 2
+quick_runs = 2
+seed = 7
+max_pulls = 500
+[[algorithms]]
+label = "uniform"
+name = "uniform"
+"""
+    for name in ("alloys", "other"):
+        text += f'[[problems]]\nfile = "{name}.csv"\narguments = {{ rewards = "y" }}\n'
+    text += f'[[problems]]\nname = "unit_basis"\narguments = {{ means = {long} }}\n'
+    pulls = {("uniform", place): [10 * place + 5, 10 * place + 5] for place in range(4)}
+    folder = write_folder(tmp_path, text, pulls)
+    section = read_section(folder)
+    assert latex_of(section).splitlines()[3:6] == [
+        r"algorithm & alloys.csv & other.csv & unit\_basis, means 20 values (1) & unit\_basis, means 20 values (2) \\",
+        r"\midrule",
+        r"uniform & $5.0 \pm 0.0$ & $15.0 \pm 0.0$ & $25.0 \pm 0.0$ & $35.0 \pm 0.0$ \\",
+    ]
+    table = part_of(section, []).tables[0]
+    assert [row[0].text for row in table.rows] == [section.place(summary) for summary in section.summaries]
+
+
+def test_fixed_budgets_are_compared_by_wrong_answers(tmp_path: Path) -> None:
+    """No ratio, star or headline for pulls that were given; beside cells that stop they have tables of their own."""
+    text = """
+name = "budget"
+title = "Budget"
+delta = [0.05]
+n_runs = 4
+quick_runs = 4
+seed = 7
+max_pulls = 500
+bounds = true
+[[problems]]
+name = "soare"
+arguments = { dim = 2, budget = 60 }
+[[algorithms]]
+label = "gse"
+name = "gse"
+options = { goal = "fixed-budget" }
+[[algorithms]]
+label = "halving"
+name = "lin-halving"
+options = { goal = "fixed-budget" }
+"""
+    right = [True, False, True, True]
+    pulls = {(label, 0): [60] * 4 for label in ("gse", "halving", "stops")}
+    section = read_section(write_folder(tmp_path / "a", text, pulls, correct=right))
+    part = part_of(section, [])
+    assert (part.finding, part.tables[0].title) == ("", "Share of wrong answers")
+    assert [cell.text for cell in part.tables[0].rows[0][1:]] == ["0.250"]
+    assert part.tables[0].rows[0][1].detail == "0.006 to 0.806"  # Clopper-Pearson, 1 of 4
+    assert "Ratio" not in part.tables[-1].headers
+    assert r"gse & $25.0 \pm 23.6$ \\" in latex_of(section)
+    assert [(chart.name, chart.quantities) for chart in charts(section)] == [("error", ["error"])]
+    both = text + '[[algorithms]]\nlabel = "stops"\nname = "uniform"\nonly = { budget = 60 }\n'
+    mixed = read_section(write_folder(tmp_path / "b", both, pulls, correct=right))
+    part = part_of(mixed, [])
+    assert part.finding == "Closest to the lower bound: stops (1 of 1)."
+    assert [table.title for table in part.tables[:2]] == ["Mean pulls / lower bound", "Share of wrong answers"]
+    assert latex_of(mixed).count("toprule") == 2
+
+
+def test_only_guarantees_compete_and_within_one_m(tmp_path: Path) -> None:
+    """A heuristic rule has no star however few its pulls, and m = 2 is not ranked against m = 1."""
+    text = """
+name = "claims"
+title = "Claims"
+delta = [0.05]
+n_runs = 2
+quick_runs = 2
+seed = 7
+max_pulls = 500
+[[problems]]
+name = "soare"
+arguments = { dim = 3 }
+[[algorithms]]
+label = "one"
+name = "uniform"
+[[algorithms]]
+label = "two"
+name = "lazy-track-and-stop"
+options = { m = 2 }
+[[algorithms]]
+label = "guess"
+plugin = "guess.py:Guess"
+"""
+    (tmp_path / "guess.py").write_text(
+        "import surepick as sp\n"
+        "class Guessed(sp.stopping.Rule):\n"
+        "    name, guarantee = 'guessed', 'none'\n"
+        "    def start(self, task):\n"
+        "        return sp.stopping.Evidence().start(task)\n"
+        "class Guess:\n"
+        "    def compose(self, task):\n"
+        "        return sp.algorithms.Uniform(stopping=Guessed()).compose(task)\n"
+    )
+    pulls = {("one", 0): [100, 101], ("two", 0): [200, 201], ("guess", 0): [10, 11]}
+    part = part_of(read_section(write_folder(tmp_path, text, pulls, lower_bound=[math.nan] * 2)), [])
+    assert part.finding == "Fewest pulls: one (1 of 2), two (1 of 2)."
+    stars = {row[0].text: (row[1].text[0], row[1].detail.split("\n")[-1]) for row in part.tables[0].rows}
+    assert {label: star for label, (star, _) in stars.items()} == {"one": "★", "two": "★", "guess": "1"}
+    assert stars["guess"][1] == "no guarantee"
+    table = part.tables[-1]
+    place = table.headers.index("Guarantee")
+    assert {row[0].text: row[place].text for row in table.rows} == {"one": "proved", "two": "proved", "guess": "none"}

@@ -171,3 +171,20 @@ def test_files_that_are_no_tables_are_refused(tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": [1]}), tmp_path / "other")
     with pytest.raises(SurepickError, match="is no table of runs"):
         compare(good, tmp_path / "other")
+
+
+def test_two_tables_of_arms_are_two_problems(tmp_path: Path) -> None:
+    """Their names tell them apart; a table of before has no names and is compared as it was."""
+    one = pq.read_table(table(tmp_path / "one"))
+    names = pa.array(["a.csv"] * len(PULLS)), pa.array(["b.csv"] * len(PULLS))
+    keys = pa.array(["0"] * len(PULLS)), pa.array(["1"] * len(PULLS))
+    places = [one.schema.get_field_index(name) for name in ("key", "label")]
+    parts = [
+        one.set_column(places[0], schema().field("key"), key).set_column(places[1], schema().field("label"), name)
+        for key, name in zip(keys, names, strict=True)
+    ]
+    pq.write_table(pa.concat_tables(parts), tmp_path / "both")
+    found = compare(tmp_path / "both", tmp_path / "both")
+    assert [(cell.label, cell.verdict) for cell in found.cells] == [("a.csv", "identical"), ("b.csv", "identical")]
+    pq.write_table(one.drop_columns("label"), tmp_path / "old")
+    assert only(compare(tmp_path / "old", tmp_path / "one"))[0] == "identical"

@@ -8,10 +8,17 @@ from surepick.arms.finite import FiniteArms
 from surepick.errors import InvalidInput
 from surepick.simulation import experiment as module
 from surepick.simulation import problems
-from surepick.simulation.experiment import Experiment, job_of, named_experiment, named_experiments, read_experiment
+from surepick.simulation.experiment import (
+    Experiment,
+    job_of,
+    named_experiment,
+    named_experiments,
+    parse_experiment,
+    read_experiment,
+)
 from surepick.simulation.problems import Problem
 from surepick.simulation.run import run_once
-from tests.simulation.tiny import tiny
+from tests.simulation.tiny import tiny, tiny_text
 
 PLUGIN = "class Own:\n    def compose(self, task):\n        raise NotImplementedError\n"
 
@@ -248,3 +255,45 @@ def test_experiments_of_the_package_can_be_read() -> None:
         assert all(spec.plugin is not None or spec.name in known for spec in found.algorithms)
     with pytest.raises(InvalidInput, match=r"an experiment must be one of .*paper-table-1"):
         named_experiment("paper-table-9")
+
+
+def shown(problems: str, folder: Path) -> list[str]:
+    """Names of the problems of an experiment with these entries."""
+    text = tiny_text((PROBLEM, problems))
+    cells = parse_experiment(text, "tiny.toml", folder).cells()
+    return list(dict.fromkeys(cell.shown for cell in cells))
+
+
+PROBLEM = """[[problems]]
+name = "unit_basis"
+arguments = { means = [[3.0, 0.0, 0.0], [2.0, 1.0, 0.0]] }
+"""
+
+
+def test_problems_have_names_of_their_own(tmp_path: Path) -> None:
+    """A file names its problem; one label for a grid gets what varies; equal labels are refused."""
+    for name, best in (("alloys", 1.7), ("other", 1.8)):
+        (tmp_path / f"{name}.csv").write_text(f"x,y\n1.0,2.0\n0.5,1.0\n0.2,0.7\n0.9,{best}\n")
+    files = "".join(
+        f'[[problems]]\nfile = "{name}.csv"\narguments = {{ rewards = "y" }}\n' for name in ("alloys", "other")
+    )
+    assert shown(files, tmp_path) == ["alloys.csv", "other.csv"]
+    soare = '[[problems]]\nname = "soare"\nlabel = "LABEL"\narguments = { dim = 2, angle = [0.3, 0.8] }\n'
+    assert shown(soare.replace("LABEL", "Soare"), tmp_path) == ["Soare, angle 0.3", "Soare, angle 0.8"]
+    assert shown(soare.replace("LABEL", "Soare {angle:.2f}"), tmp_path) == ["Soare 0.30", "Soare 0.80"]
+    with pytest.raises(InvalidInput, match=r"two problems are called 'Soare, angle 0.3' .* label = \"Soare {angle}\""):
+        shown(2 * soare.replace("LABEL", "Soare").replace("dim = 2", "dim = 2, epsilon = 0.0", 1), tmp_path)
+    long = [[float(i == best) for i in range(20)] for best in (0, 1)]
+    means = f'[[problems]]\nname = "unit_basis"\narguments = {{ means = {long} }}\n'
+    assert shown(means, tmp_path) == ["unit_basis, means 20 values (1)", "unit_basis, means 20 values (2)"]
+
+
+def test_errors_of_a_plug_in_name_its_line(tmp_path: Path) -> None:
+    """The last line of the user's file, though the error comes from numpy below it."""
+    (tmp_path / "own.py").write_text(
+        "import numpy as np\n\n\ndef problem():\n    return np.linalg.inv(np.zeros((2, 2)))\n"
+    )
+    text = tiny_text((PROBLEM, '[[problems]]\nplugin = "own.py:problem"\n'))
+    cells = parse_experiment(text, "tiny.toml", tmp_path).cells()
+    with pytest.raises(InvalidInput, match=r"LinAlgError: Singular matrix \(own.py, line 5\)"):
+        module.check_cells(cells)

@@ -11,7 +11,7 @@ from surepick.core.design import lower_bound
 from surepick.errors import InvalidInput
 from surepick.simulation import Problem, Runs, problems, simulate
 from surepick.simulation.run import _normals, run_seeds
-from surepick.simulation.runs import brief
+from surepick.simulation.runs import _weights_of, brief
 
 EASY = problems.unit_basis([1.0, 0.2, 0.0])
 
@@ -411,3 +411,23 @@ def test_traces_say_the_way_of_a_run() -> None:
         plain.plot_shares()
     with pytest.raises(InvalidInput, match="`trace` needs a list of arms"):
         simulate(problems.sphere_set(2), n_runs=1, trace=True)
+
+
+def test_a_budget_that_ended_the_runs_is_named() -> None:
+    """Not `max_pulls`, which no run reached; runs without an answer are no errors, and the text says that."""
+    runs = simulate(problems.soare(2, angle=0.05), "uniform", n_runs=3, budget=20)
+    assert (runs.n_unfinished, runs.n_errors, runs.n_pulls.max()) == (3, 0, 20)
+    assert "3 of 3 did not stop within the budget of 20 and have no answer; the mean counts" in runs.summary()
+
+
+def test_shares_stand_beside_a_design_or_weights() -> None:
+    """A design, an array and a dict give the same dashed lines; anything else is refused in a sentence."""
+    design = sp.characteristic_time(problems.soare(2).X, problems.soare(2).theta)
+    full = np.zeros(3)
+    full[design.support] = design.weights
+    as_dict = dict(zip(design.support.tolist(), design.weights.tolist(), strict=True))
+    assert {arm: w for arm, w in _weights_of(full, 3).items() if w} == _weights_of(design, 3) == as_dict
+    assert _weights_of(None, 3) == {}
+    for wrong in ([0.5, 0.5], "abc"):
+        with pytest.raises(InvalidInput, match="a weight for each of the 3 arms"):
+            _weights_of(wrong, 3)

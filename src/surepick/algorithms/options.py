@@ -100,6 +100,18 @@ def check_kind(option: str, value: object, annotation: Any) -> None:
             raise InvalidInput(f"`{option}` must be one of {', '.join(map(repr, names))}, got {reprlib.repr(value)}.")
 
 
+FLAGS = {
+    "m": "supports_top_m",
+    "costs": "takes_costs",
+    "threshold": "takes_target",
+    "control": "takes_target",
+    "batch": "takes_batch",
+    "goal": "plans_budget",
+    "pool": "takes_pool",
+}
+"""The flag of an algorithm that says that it can do what an option asks for."""
+
+
 def unsupported(algorithm: object, name: str, task: Task) -> str | None:
     """Return why an algorithm cannot do a task, and what to do; None if it can.
 
@@ -129,7 +141,10 @@ def _limits(algorithm: object, name: str, task: Task) -> Iterator[str]:
         "pool": task.pool is not None and not can("takes_pool"),
     }
     for option in [option for option, is_too_much in asked.items() if is_too_much]:
-        yield f'`{option}` cannot be given to {name}, which plans without; use "lazy-track-and-stop".'
+        flag = FLAGS[option]
+        is_own = not type(algorithm).__module__.startswith("surepick.")
+        own = f", or set `{flag} = True` on the class if its sampler handles it" if is_own else ""
+        yield f'`{option}` cannot be given to {name}, which plans without; use "lazy-track-and-stop"{own}.'
     arms, candidates = task.arms, task.candidates
     if not (arms.is_enumerable or can("takes_vectors")):
         yield f'{name} needs a list of arms, got {arms.description}; use "lazy-track-and-stop".'

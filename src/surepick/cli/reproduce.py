@@ -160,7 +160,7 @@ def _print_comparison(comparison: Comparison, first: Path, second: Path) -> None
         runs = f"{a.n_runs}" if a.n_runs == b.n_runs else f"{a.n_runs}, {b.n_runs}"
         table.add_row(
             cell.algorithm,
-            call_of(cell.problem, json.loads(cell.arguments)),
+            cell.label or call_of(cell.problem, json.loads(cell.arguments)),
             f"{cell.delta:g}",
             runs,
             f"{a.mean:.1f} -> {b.mean:.1f} ({100 * (b.mean / a.mean - 1):+.1f} %)",

@@ -14,7 +14,7 @@ import re
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from operator import attrgetter
@@ -29,7 +29,7 @@ from surepick.reporting.figures import COLORS, GREY, INK, draw_line, frame, plai
 from surepick.reporting.html import Cell, Table, data_uri, template
 from surepick.simulation import experiment as experiments
 from surepick.simulation.experiment import Experiment, Published, job_of, read_experiment
-from surepick.simulation.run import run_once
+from surepick.simulation.run import instance_of, new_learner, run_once, run_seeds
 from surepick.simulation.runs import brief, error_interval, latex_table, latex_text
 from surepick.simulation.store import EXPERIMENT, TABLE, file_of_runs, read_cells
 from surepick.types import Array
@@ -64,6 +64,9 @@ LEVELS = (0.05, 0.25, 0.5, 0.75, 0.9, 0.95)
 """Levels of the quantiles of the pulls in a summary."""
 WITHIN = 3.0
 """Figures agree within this number of combined standard errors; chance exceeds it once in 370 times."""
+
+SURE = ("proved", "published", "")
+"""Guarantees with which an algorithm competes; "" is one that is not known."""
 
 Verdict = Literal["agrees", "better", "differs", "open"]
 
@@ -108,10 +111,14 @@ class Summary:
         return self.cell.algorithm.label
 
     @property
+    def spends_all(self) -> bool:
+        """Whether the runs spend a fixed budget: their pulls say nothing, and they promise no risk."""
+        return bool(self.cell.algorithm.options.get("goal") == "fixed-budget")
+
+    @property
     def errs_too_often(self) -> bool:
         """Whether chance does not explain the number of wrong answers."""
-        has_risk = self.cell.algorithm.options.get("goal") != "fixed-budget"  # which promises no risk
-        return has_risk and self.error_interval[0] > self.cell.delta
+        return not self.spends_all and self.error_interval[0] > self.cell.delta
 
     @property
     def is_fair(self) -> bool:
@@ -134,27 +141,28 @@ class Section(NamedTuple):
 
     def varying(self, problem: str) -> list[str]:
         """Return the arguments, delta among them, with several values for this problem, in the order of the file."""
-        cells = [_arguments(summary.cell) for summary in self.summaries if summary.cell.problem.name == problem]
+        cells = [_arguments(summary.cell) for summary in self.summaries if summary.cell.problem.title == problem]
         names = dict.fromkeys(name for arguments in cells for name in arguments)
         return [name for name in names if len({repr(arguments.get(name)) for arguments in cells}) > 1]
 
     def rest(self, summary: Summary, without: str) -> str:
         """Return the varying part of a cell's problem as text, except `without`: name, arguments, risk; or ""."""
-        name, own = summary.cell.problem.name, _arguments(summary.cell)
+        name, own = summary.cell.problem.title, _arguments(summary.cell)
         varying = self.varying(name)
         label = "" if without in varying else summary.cell.label  # a label would tell the points of a line apart
         has_others = any(
-            ((other.cell.label if label else "") or other.cell.problem.name) != (label or name)
+            ((other.cell.label if label else "") or other.cell.problem.title) != (label or name)
             for other in self.summaries
         )
         if label:
             varying = [key for key in varying if key == "delta"]
         words = [f"{key} {brief(own[key])}" for key in varying if key in own and key != without]
-        return ", ".join([label or name] * has_others + words)
+        same = [f"({summary.cell.number})"] * bool(summary.cell.number)
+        return " ".join([", ".join([label or name] * has_others + words), *same]).strip()
 
     def place(self, summary: Summary, without: str = "") -> str:
         """Return `rest`, or the name of the problem if nothing varies."""
-        return self.rest(summary, without) or summary.cell.label or summary.cell.problem.name
+        return self.rest(summary, without) or summary.cell.label or summary.cell.problem.title
 
 
 def _arguments(cell: experiments.Cell) -> dict[str, Any]:
@@ -202,7 +210,8 @@ def summarize(
         return Summary(cell=cell, compared=tuple(compare(figure, cell, None, n_unfinished=0) for figure in figures))
     values = {name: np.asarray(columns[name], dtype=np.float64) for name in MEASURED}
     bound = np.asarray(columns["lower_bound"], dtype=np.float64)
-    if np.isfinite(bound).all():
+    spends_all = Summary(cell=cell, compared=()).spends_all  # pulls that are given have no ratio
+    if np.isfinite(bound).all() and not spends_all:
         with np.errstate(divide="ignore"):  # a risk of one half has the lower bound 0
             values |= {"lower_bound": bound, "ratio": values["n_pulls"] / bound}
     quantities = {name: estimated(array) for name, array in values.items()}
@@ -336,23 +345,42 @@ def write_report(folders: Sequence[Path], out: Path, *, latex: bool = False) -> 
 def latex_of(section: Section) -> str:
     """Return mean pulls with standard errors as a LaTeX table: algorithms down, problems across.
 
-    A dagger marks cells with runs that did not stop, whose mean is too small.
+    A dagger marks cells with runs that did not stop, whose mean is too small. Cells with a fixed budget have a table of
+    their own, of the share of wrong answers.
     """
+    return "\n".join(_latex_part(part, is_budget=is_budget) for part, is_budget in _by_goal(section))
+
+
+def _by_goal(section: Section) -> list[tuple[Section, bool]]:
+    """Return the cells that stop by themselves, and those that spend a fixed budget, as far as there are such cells."""
+    parts = [
+        (section._replace(summaries=tuple(s for s in section.summaries if s.spends_all == is_budget)), is_budget)
+        for is_budget in (False, True)
+    ]
+    return [(part, is_budget) for part, is_budget in parts if part.summaries]
+
+
+def _latex_part(section: Section, *, is_budget: bool) -> str:
     rows = grouped(section.summaries, lambda summary: summary.label)
     places = list(dict.fromkeys(map(section.place, section.summaries)))
     body = []
     for label, summaries in rows.items():
         of_place = {section.place(summary): summary for summary in summaries}
-        body.append([latex_text(label), *(_latex_pulls(of_place.get(place)) for place in places)])
+        assert len(of_place) == len(summaries), "two problems have one name"
+        body.append([latex_text(label), *(_latex_entry(of_place.get(place)) for place in places)])
     n_runs = sorted({summary.n_runs for summary in section.summaries})
     n_errors = sum(summary.n_errors for summary in section.summaries)
-    note = f"% {section.experiment.name}: pulls, mean $\\pm$ s.e.; runs per cell {n_runs}, wrong answers {n_errors}\n"
+    what = "wrong answers in per cent" if is_budget else "pulls, mean"
+    note = f"% {section.experiment.name}: {what} $\\pm$ s.e.; runs per cell {n_runs}, wrong answers {n_errors}\n"
     return note + latex_table(["algorithm", *map(latex_text, places)], body, n_left=1)
 
 
-def _latex_pulls(summary: Summary | None) -> str:
+def _latex_entry(summary: Summary | None) -> str:
     if summary is None or not summary.n_runs:
         return "--"
+    if summary.spends_all:
+        share, se = summary.quantities["error"]
+        return rf"${100 * share:.1f} \pm {100 * se:.1f}$"
     mean, se = summary.quantities["n_pulls"]
     spread = "" if math.isnan(se) else rf" \pm {se:.1f}"
     mark = r"$^\dagger$" if summary.n_unfinished else ""
@@ -365,15 +393,24 @@ def part_of(section: Section, figures: list[Figure]) -> Part:
     has_bounds = any("ratio" in summary.quantities for summary in section.summaries)
     words = {"better": "is better", "differs": "differs", "open": "cannot be told"}
     reasons = Counter((s.label, words[c.verdict], c.why) for s, c in section.compared if c.verdict in words)
-    finding, sizes = _by_size(section, "ratio" if has_bounds else "n_pulls")
+    labels = grouped([summary for summary in section.summaries if summary.n_runs], attrgetter("label"))
+    claims = {label: claim_of(members[0].cell) for label, members in labels.items()}
+    found = [
+        ("", _errors_of_budgets(part)) if is_budget else _by_size(part, "ratio" if has_bounds else "n_pulls", claims)
+        for part, is_budget in _by_goal(section)
+    ]
     return Part(
         name=experiment.name,
         title=experiment.title,
         about=[" ".join(text.split()) for text in experiment.about.split("\n\n") if text.strip()],
         facts=_facts(section),
-        finding=tally([compared for _, compared in section.compared]) or finding,
+        finding=tally([compared for _, compared in section.compared]) or " ".join(text for text, _ in found if text),
         whys=[f"{label} {word} ({n}){f': {why}' if why else ''}." for (label, word, why), n in reasons.items()],
-        tables=[*(_beside_published(section) or [sizes]), *_side_by_side(section), _every_cell(section, has_bounds)],
+        tables=[
+            *(_beside_published(section) or [table for _, table in found]),
+            *_side_by_side(section),
+            _every_cell(section, has_bounds, claims),
+        ],
         figures=figures,
     )
 
@@ -418,26 +455,28 @@ def _beside_published(section: Section) -> list[Table]:
     ]
 
 
-def _by_size(section: Section, quantity: str) -> tuple[str, Table]:
+def _by_size(section: Section, quantity: str, claims: Mapping[str, str]) -> tuple[str, Table]:
     """Return a sentence and a matrix on the fewest pulls.
 
-    An algorithm that does not stop, errs too often or is told theta does not compete.
+    An algorithm that does not stop, errs too often, is told theta or has no guarantee does not compete. Algorithms
+    compete with those that seek the same number of arms.
     """
     known = [summary for summary in section.summaries if quantity in summary.quantities]
     size = {id(summary): summary.quantities[quantity].mean for summary in known}
     least: dict[str, float] = {}
     best: set[int] = set()
-    for place, members in grouped(known, section.place).items():
-        least[place] = min(size[id(summary)] for summary in members)
-        fair = [id(summary) for summary in members if summary.is_fair]
+    for rank, members in grouped(known, partial(_rank, section)).items():
+        least[rank] = min(size[id(summary)] for summary in members)
+        fair = [id(summary) for summary in members if summary.is_fair and claims.get(summary.label, "") in SURE]
         best |= {one for one in fair if size[one] == min(size[other] for other in fair)}
 
     def entry(summary: Summary) -> Cell:
         mean, *details = _quantity(summary, quantity).split(" ±")
-        is_best, low = id(summary) in best, least.get(section.place(summary), 0.0)
+        is_best, low = id(summary) in best, least.get(_rank(section, summary), 0.0)
         # Some cells have runs but no bound: `bounds` may be off for an algorithm.
         shade = min(1.0, math.log10(size[id(summary)] / low)) if low and id(summary) in size else 0.0
         lines = [f"±{se}" for se in details] + ["wrong too often"] * summary.errs_too_often
+        lines += ["no guarantee"] * (claims.get(summary.label, "") not in SURE)
         return Cell("★\u00a0" * is_best + mean, "\n".join(lines), "best" * is_best, round(shade, 2))
 
     counts = Counter(summary.label for summary in known if id(summary) in best).most_common()
@@ -445,14 +484,43 @@ def _by_size(section: Section, quantity: str) -> tuple[str, Table]:
     what = "Closest to the lower bound" if quantity == "ratio" else "Fewest pulls"
     finding = f"{what}: {', '.join(wins)}." if wins and len(section.experiment.algorithms) > 1 else ""
     note = (
-        "★: the least on its problem, of those that stop and are not told theta. Darkest: ten times the least or more."
+        "★: the least on its problem, of those that stop, are proved or published, and are not told theta. "
+        "Darkest: ten times the least or more."
     )
     return finding, _matrix(section, sentence(quantity), note, entry)
+
+
+def _rank(section: Section, summary: Summary) -> str:
+    """Return the problem, with m if several arms are sought: pulls are comparable where both are equal."""
+    return f"{section.place(summary)}, m = {summary.cell.algorithm.options.get('m', 1)}"
+
+
+def claim_of(cell: experiments.Cell) -> str:
+    """Return the guarantee of the algorithm on the problem of a cell; "" if it cannot be made any more."""
+    try:
+        job, seeds = job_of(replace(cell, bounds=False)), run_seeds(cell.seed, 0)
+        return new_learner(job, instance_of(job, seeds), seeds.learner).decision.guarantee
+    except Exception:  # noqa: BLE001 (a plug-in of the user, or options of another version; the runs are there)
+        return ""
+
+
+def _errors_of_budgets(section: Section) -> Table:
+    """Return a matrix of the shares of wrong answers, with exact intervals."""
+
+    def entry(summary: Summary) -> Cell:
+        if not summary.n_runs:
+            return Cell(NOTHING)
+        low, high = summary.error_interval
+        return Cell(f"{summary.quantities['error'].mean:.3f}", f"{low:.3f} to {high:.3f}")
+
+    note = "All runs spend a fixed budget, so wrong answers are compared. Below: the exact interval at 95 %."
+    return _matrix(section, "Share of wrong answers", note, entry)
 
 
 def _matrix(section: Section, title: str, note: str, entry: Callable[[Summary], Cell]) -> Table:
     """Return a matrix of algorithms and problems, the longer side as rows; empty where there is no cell."""
     entries = {(summary.label, section.place(summary)): entry(summary) for summary in section.summaries}
+    assert len(entries) == len(section.summaries), "two problems have one name"
     labels, places = (list(dict.fromkeys(pair[side] for pair in entries)) for side in (0, 1))
     rows = [[entries.get((label, place), Cell("")) for place in places] for label in labels]
     head, down, across = "Algorithm", labels, places
@@ -475,7 +543,7 @@ def _side_by_side(section: Section) -> list[Table]:
     return [Table(title="Side by side", headers=headers, n_words=3, rows=rows)] if rows else []
 
 
-def _every_cell(section: Section, has_bounds: bool) -> Table:  # noqa: FBT001 (of `part_of`)
+def _every_cell(section: Section, has_bounds: bool, claims: Mapping[str, str]) -> Table:  # noqa: FBT001 (of `part_of`)
     columns: dict[str, Callable[[Summary], str]] = {
         "Algorithm": lambda s: s.label,
         "Problem": section.place,
@@ -489,6 +557,7 @@ def _every_cell(section: Section, has_bounds: bool) -> Table:  # noqa: FBT001 (o
         "CPU ms": lambda s: _quantity(s, "seconds", 1e3),
         "Arms pulled": lambda s: _quantity(s, "support"),
         "Unfinished": lambda s: str(s.n_unfinished) if s.n_runs else NOTHING,
+        "Guarantee": lambda s: (s.n_runs and claims.get(s.label)) or NOTHING,
     }
     if not has_bounds:
         del columns["Lower bound"], columns["Ratio"]
@@ -591,8 +660,9 @@ def draw(section: Section, folder: Path, *, in_paper: bool = False) -> list[Figu
     if not summaries:
         return []
     drawn = [(chart.name, *draw_means(chart)) for chart in charts(section)]
-    if len(summaries) <= MOST_BOXES:
-        drawn.append(("distributions", *_distributions(section, summaries)))
+    stopping = [summary for summary in summaries if not summary.spends_all]
+    if 0 < len(stopping) <= MOST_BOXES:
+        drawn.append(("distributions", *_distributions(section, stopping)))
     if paths := list(_paths(summaries)):
         drawn.append(("paths", *_evidence_paths(section.place(summaries[0]), paths)))
     return [
@@ -604,14 +674,28 @@ def draw(section: Section, folder: Path, *, in_paper: bool = False) -> list[Figu
 def charts(section: Section) -> Iterator[Chart]:
     """Yield the charts of means that the grid of the experiment asks for, of the cells that have runs."""
     summaries = [summary for summary in section.summaries if summary.n_runs]
-    varying = section.varying(section.experiment.problems[0].name)
+    budgets = [summary for summary in summaries if summary.spends_all]
+    summaries = [summary for summary in summaries if not summary.spends_all] or summaries
+    varying = section.varying(section.experiment.problems[0].title)
     numbers = [n for n in varying if all(type(s.cell.arguments.get(n)) in {int, float} for s in section.summaries)]
     if numbers:
         name = numbers[0]
-        quantity = next((published.quantity for published in section.experiment.published), "n_pulls")
+        usual = "error" if all(summary.spends_all for summary in summaries) else "n_pulls"
+        quantity = next((published.quantity for published in section.experiment.published), usual)
         x_label = {"n_arms": "number of arms K", "dim": "dimension d"}.get(name, name)
         x, rest = (lambda s: float(s.cell.arguments[name])), (lambda s: section.rest(s, name))
         yield Chart(f"{quantity.removeprefix('n_')}-by-{name}", summaries, [quantity], x_label, x, rest)
+    if budgets and not (numbers and summaries == budgets):
+        places = list(dict.fromkeys(map(section.place, budgets)))
+        yield Chart(
+            name="error",
+            cells=budgets,
+            quantities=["error"],
+            x_label="problem",
+            x=lambda s: places.index(section.place(s)),
+            rest=lambda _: "",
+            ticks=places,
+        )
     if "delta" in varying and any("ratio" in summary.quantities for summary in summaries):
         x, rest = (lambda s: -math.log(s.cell.delta)), (lambda s: section.rest(s, "delta"))
         yield Chart("risk", summaries, ["ratio", "evidence"], "log(1/delta)", x, rest)

@@ -1,10 +1,11 @@
 """Compare two tables of runs: the change of each cell, and whether noise explains the change.
 
-Cells are the same if problem, arguments, label and delta agree. If their seeds agree too, run i met the same instance
-and the same noise in both tables. Such runs are compared in pairs: mean pulls by the paired t test, wrong answers by
-the exact sign test on the runs in which exactly one table is wrong. Other cells are compared by Welch's t test and
-Fisher's exact test. Every p-value is multiplied by the number of tests (Bonferroni). So if nothing changed and means
-of runs are close to normal, the probability that any cell is called changed is at most the level.
+Cells are the same if problem, arguments, label and delta agree, and the name of the problem in reports where two
+problems of a table agree in all of these, such as two tables of arms. If their seeds agree too, run i met the same
+instance and the same noise in both tables. Such runs are compared in pairs: mean pulls by the paired t test, wrong
+answers by the exact sign test on the runs in which exactly one table is wrong. Other cells are compared by Welch's t
+test and Fisher's exact test. Every p-value is multiplied by the number of tests (Bonferroni). So if nothing changed
+and means of runs are close to normal, the probability that any cell is called changed is at most the level.
 """
 
 import json
@@ -19,13 +20,26 @@ import scipy
 
 from surepick.errors import InvalidInput
 from surepick.simulation.experiment import call_of
-from surepick.simulation.store import read_cells
+from surepick.simulation.store import LABEL, read_cells
 
 LEVEL = 0.05
 
 Verdict = Literal["identical", "noise", "changed", "too few runs"]
-Identity = tuple[str, str, str, float]
-COLUMNS = ("problem", "arguments", "algorithm", "delta", "run", "seed", "n_pulls", "stopped", "correct", "seconds")
+Identity = tuple[str, str, str, float, str]
+"""Problem, arguments, algorithm, delta, and the name of the problem in reports; "" where the others suffice."""
+COLUMNS = (
+    "problem",
+    "arguments",
+    "algorithm",
+    "delta",
+    LABEL,
+    "run",
+    "seed",
+    "n_pulls",
+    "stopped",
+    "correct",
+    "seconds",
+)
 
 
 class Side(NamedTuple):
@@ -48,6 +62,8 @@ class CellChange:
     arguments: str
     algorithm: str
     delta: float
+    label: str
+    """Name of the problem in reports, where problem and arguments do not tell it; else ""."""
     first: Side
     second: Side
     is_paired: bool
@@ -86,7 +102,7 @@ def compare(first: Path, second: Path) -> Comparison:
         InvalidInput: the tables have no cell in common.
         SurepickError: a file is missing, damaged or not a table of runs.
     """
-    tables = _cells(first), _cells(second)
+    tables = _unlabelled(_cells(first), _cells(second))
     common = [identity for identity in tables[0] if identity in tables[1]]
     if not common:
         raise InvalidInput(f"{first} and {second} have no cell in common; compare tables of the same experiment.")
@@ -109,12 +125,18 @@ def _cells(path: Path) -> dict[Identity, _Cell]:
     """Return the cells of a table, in its order."""
     cells: dict[Identity, _Cell] = {}
     for _, columns in read_cells(path, COLUMNS):
-        problem, arguments, algorithm, delta = (columns[name][0] for name in COLUMNS[:4])
-        identity = (str(problem), str(arguments), str(algorithm), float(delta))
+        problem, arguments, algorithm, delta, label = (columns[name][0] for name in COLUMNS[:5])
+        identity = (str(problem), str(arguments), str(algorithm), float(delta), str(label))
         if identity in cells:
             raise InvalidInput(f"{path} has two kinds of runs of {_name(identity)}; make it again in a new folder.")
         cells[identity] = {**columns, "wrong": columns["stopped"] & ~columns["correct"]}
     return cells
+
+
+def _unlabelled(*tables: dict[Identity, _Cell]) -> list[dict[Identity, _Cell]]:
+    """Return the tables without the names of problems, unless two cells would then be the same."""
+    bare = [{(*identity[:4], ""): cell for identity, cell in table.items()} for table in tables]
+    return bare if all(len(a) == len(b) for a, b in zip(bare, tables, strict=True)) else list(tables)
 
 
 def _change(identity: Identity, a: _Cell, b: _Cell) -> CellChange:
@@ -166,5 +188,5 @@ def _side(cell: _Cell) -> Side:
 
 
 def _name(identity: Identity) -> str:
-    problem, arguments, algorithm, delta = identity
-    return f"{algorithm} on {call_of(problem, json.loads(arguments))} at delta {delta:g}"
+    problem, arguments, algorithm, delta, label = identity
+    return f"{algorithm} on {label or call_of(problem, json.loads(arguments))} at delta {delta:g}"

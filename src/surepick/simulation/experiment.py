@@ -15,7 +15,8 @@ list: `means = [[1.0, 0.5, 0.0]]`.
                                             `simulation.datasets`, or an entry point in the group `surepick.problems`
     plugin = "own.py:function"              optional: a problem in a file, seen from this one; needs no `name`
     file = "arms.csv"                       optional: a table of arms, see `problems.from_file`; needs no `name`
-    label = "hard, {n_arms} arms"           optional: its name in tables and figures; {} stands for an argument
+    label = "hard, {n_arms} arms"           optional: its name in tables and figures; {} stands for an argument. If the
+                                            label is one text for a whole grid, the varying arguments are added to it
     redraw = true                           optional: a new instance in every run, from the run's own seed
     arguments = { n_arms = [1000, 2500] }   besides the function's own, every problem takes noise_std, epsilon and
                                             budget, the pulls that the algorithms are given
@@ -61,13 +62,16 @@ import json
 import re
 import sys
 import tomllib
+import traceback
 import types
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
 from importlib import resources
 from importlib.metadata import entry_points
 from pathlib import Path
+from string import Formatter
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar, final
 
@@ -210,6 +214,11 @@ class ProblemSpec(Table):
     redraw: Flag = False
     arguments: Annotated[Values, AfterValidator(_lists_of)] = {}
     """Every argument with the list of its values."""
+
+    @property
+    def title(self) -> str:
+        """Its name in tables and figures if it has no label: a table of arms has that of its file."""
+        return self.name if self.file is None else self.file.file.name
 
     @property
     def source(self) -> "Source":
@@ -401,6 +410,10 @@ class Cell:
     seed: int
     max_pulls: int
     bounds: bool
+    shown: str = ""
+    """Name of the problem that no other problem of the experiment has: its label, or its title with what varies."""
+    number: int = 0
+    """Number of the problem among those without a label whose arguments look the same in brief; 0 if it is alone."""
 
     @property
     def key(self) -> str:
@@ -442,7 +455,7 @@ class Cell:
         return draw_problem(self.problem.source, self.arguments, seed if self.problem.redraw else None)
 
     def __str__(self) -> str:
-        problem = self.label or call_of(self.problem.name, self.arguments)
+        problem = self.label or call_of(self.problem.title, self.arguments)
         return f"{self.algorithm.label} on {problem} at delta {self.delta:g}"
 
 
@@ -489,6 +502,7 @@ class Experiment(Table):
     def cells(self) -> list[Cell]:
         """Return the grid, ordered by problem, arguments, delta and algorithm, each in the order of the file."""
         points = [(problem, arguments) for problem in self.problems for arguments in problem.grid()]
+        names = _names(points)
         return [
             Cell(
                 experiment=self.name,
@@ -499,12 +513,40 @@ class Experiment(Table):
                 seed=self.seed + place * self.own_seeds,
                 max_pulls=self.max_pulls,
                 bounds=self.bounds and algorithm.bounds,
+                shown=names[place][0],
+                number=names[place][1],
             )
             for place, (problem, arguments) in enumerate(points)
             for delta in self.delta
             for algorithm in self.algorithms
             if matches(algorithm.only, problem, arguments, delta)
         ]
+
+
+def _names(points: Sequence[tuple[ProblemSpec, Mapping[str, Any]]]) -> list[tuple[str, int]]:
+    """Return for every point of the grid what `Cell.shown` and `Cell.number` say."""
+    values: dict[str, dict[str, set[str]]] = {}
+    for problem, arguments in points:
+        known = values.setdefault(problem.title, {})
+        for name in known.keys() | arguments.keys():
+            known.setdefault(name, set()).add(repr(arguments.get(name)))
+    texts: list[str] = []
+    for problem, arguments in points:
+        varying = [name for name in arguments if len(values[problem.title][name]) > 1]
+        words = [problem.title, *(f"{name} {brief(arguments[name])}" for name in varying)]
+        texts.append(label_of(problem, arguments) or ", ".join(words))
+    seen: Counter[str] = Counter()
+    found: list[tuple[str, int]] = []
+    for (problem, _), text in zip(points, texts, strict=True):
+        seen[text] += 1
+        if problem.label and seen[text] > 1:
+            raise InvalidInput(
+                f"two problems are called {text!r} in tables and figures; give each a `label` of its own, or write an "
+                'argument that differs into it, such as label = "Soare {angle}".'
+            )
+        number = seen[text] if texts.count(text) > 1 and not problem.label else 0
+        found.append((f"{text} ({number})" if number else text, number))
+    return found
 
 
 def matches(wanted: Mapping[str, Any], problem: ProblemSpec, arguments: Mapping[str, Any], delta: float) -> bool:
@@ -589,8 +631,8 @@ def parse_experiment(text: str, origin: str, *folders: Path) -> Experiment:
             numbered = [(entry, f"{origin}, [[{key}]] {i}") for i, entry in enumerate(entries, start=1)]
             content[key] = read(numbered, folders)
     experiment = _checked(Experiment, content, origin, text=text)
-    cells = experiment.cells()
     try:
+        cells = experiment.cells()
         _check_together(experiment, cells)
     except InvalidInput as error:
         raise InvalidInput(f"{origin}: {error}") from error
@@ -604,7 +646,18 @@ T = TypeVar("T", bound=Table)
 
 
 def _problems(entries: Entries, folders: Sequence[Path]) -> list[ProblemSpec]:
-    return [_checked(ProblemSpec, entry, where, folders=folders) for entry, where in entries]
+    specs = [_checked(ProblemSpec, entry, where, folders=folders) for entry, where in entries]
+    return [spec.model_copy(update={"label": _label_of_each(spec)}) for spec in specs]
+
+
+def _label_of_each(spec: ProblemSpec) -> str:
+    """Return the label of a problem, with the varying arguments added if it is one text for different problems."""
+    texts = [label_of(spec, arguments) for arguments in spec.grid()]
+    if not spec.label or len(set(texts)) == len(texts):
+        return spec.label
+    told = {name.split(".")[0].split("[")[0] for _, name, _, _ in Formatter().parse(spec.label) if name}
+    varying = [name for name, values in spec.arguments.items() if len(values) > 1 and name not in told]
+    return spec.label + "".join(f", {name} {{{name}}}" for name in varying)
 
 
 def _algorithms(entries: Entries, folders: Sequence[Path]) -> list[AlgorithmSpec]:
@@ -662,8 +715,6 @@ def _check_together(experiment: Experiment, cells: Sequence[Cell]) -> None:
     specs = experiment.algorithms
     labels = [spec.label for spec in specs]
     attached_files(experiment)
-    for cell in cells:
-        label_of(cell.problem, cell.arguments)
     for spec in specs:
         if labels.count(spec.label) > 1:
             raise InvalidInput(f"every algorithm needs a label of its own, got {spec.label!r} twice.")
@@ -706,7 +757,7 @@ def check_cells(cells: Sequence[Cell]) -> None:
     """
     seen: set[str] = set()
     for cell in cells:
-        label, place = cell.algorithm.label, canonical_json([cell.label, cell.problem.name, cell.arguments])
+        label, place = cell.algorithm.label, cell.shown
         if {label, place} <= seen:
             continue
         seeds = run_seeds(cell.seed, 0)
@@ -716,8 +767,16 @@ def check_cells(cells: Sequence[Cell]) -> None:
             if label not in seen:
                 new_learner(job, instance, seeds.learner)
         except Exception as error:
-            raise InvalidInput(f"{cell} cannot be run: {text_of(error)}") from error
+            raise InvalidInput(f"{cell} cannot be run: {told_of(cell, error)}") from error
         seen |= {label, place}
+
+
+def told_of(cell: Cell, error: BaseException) -> str:
+    """Return an error as one line, with the last line of the cell's plug-ins that it passed."""
+    files = {str(plugin.file) for plugin in (cell.algorithm.plugin, cell.problem.plugin) if plugin is not None}
+    passed = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in files]
+    where = f" ({Path(passed[-1].filename).name}, line {passed[-1].lineno})" if passed else ""
+    return f"{text_of(error)}{where}"
 
 
 def job_of(cell: Cell) -> Job:

@@ -22,7 +22,9 @@ MEASURED = {"n_pulls": np.int64, "stopped": np.bool_, "correct": np.bool_, "supp
 class Runs:
     """Outcomes of all runs, including runs that did not stop; arrays have one entry per run, in order.
 
-    A run that reached `max_pulls` counts with `max_pulls`. The mean is then too small, and the summary says so.
+    A run that reached `max_pulls`, or the end of its `budget`, counts with the pulls that it made, and as neither right
+    nor wrong. The mean is then too small, and the summary says so. With `goal="fixed-budget"` the end of the budget is
+    the answer.
     """
 
     problem: str
@@ -53,11 +55,12 @@ class Runs:
     """One for each run with `simulate(..., trace=True)`: `times` (T,), `evidence` (T,), `counts` (T, K), `shares`
     (T, K) and `support` (T,)."""
 
-    def plot_shares(self, weights: Mapping[int, float] | None = None, *, run: int = 0) -> Any:
+    def plot_shares(self, weights: Any = None, *, run: int = 0) -> Any:
         """Return a figure of the share of every arm among the pulls of a run, beside the weights of a design.
 
         Args:
-            weights: the weight of each arm, such as `dict(zip(design.support, design.weights))`: dashed lines.
+            weights: a design such as that of `characteristic_time`, the weights of all arms (K,), or a dict with the
+                weights of some: dashed lines.
             run: place of the run in `traces`.
         """
         if not self.traces:
@@ -65,7 +68,7 @@ class Runs:
         from surepick.reporting.figures import shares  # noqa: PLC0415 (optional matplotlib)
 
         trace = self.traces[run]
-        return shares(trace.times, trace.shares, weights or {})
+        return shares(trace.times, trace.shares, _weights_of(weights, trace.shares.shape[1]))
 
     @property
     def n_runs(self) -> int:
@@ -93,7 +96,7 @@ class Runs:
 
     @property
     def n_unfinished(self) -> int:
-        """Runs that reached `max_pulls` without stopping."""
+        """Runs that reached `max_pulls` or the end of their `budget` without stopping."""
         return int((~self.stopped).sum())
 
     @property
@@ -167,9 +170,11 @@ class Runs:
             bound, ratio = self.lower_bound.mean(), self.ratio.mean()
             lines.append(f"  bound   {bound:.1f} pulls; runs need {ratio:.2f} times theirs")
         if self.n_unfinished:
-            why = "the mean counts them with that many, so it is too small"
-            share = f"{self.n_unfinished} of {self.n_runs}"
-            lines.append(f"  open    {share} did not stop within {self.max_pulls} pulls; {why}")
+            share, is_cut = f"{self.n_unfinished} of {self.n_runs}", ~self.stopped & (self.n_pulls < self.max_pulls)
+            limit = f"the budget of {self.options['budget']}" if is_cut.any() and "budget" in self.options else ""
+            limit = limit or f"{self.max_pulls} pulls"
+            why = "the mean counts the pulls until then, so it is too small"
+            lines.append(f"  open    {share} did not stop within {limit} and have no answer; {why}")
         return "\n".join(lines)
 
     def __len__(self) -> int:
@@ -177,6 +182,24 @@ class Runs:
 
     def __repr__(self) -> str:
         return self.summary()
+
+
+def _weights_of(weights: Any, n_arms: int) -> Mapping[int, float]:
+    """Return the weight of each arm from a design, an array or a dict."""
+    if weights is None or isinstance(weights, Mapping):
+        return weights or {}
+    if hasattr(weights, "support") and hasattr(weights, "weights"):
+        return dict(zip(weights.support.tolist(), weights.weights.tolist(), strict=True))
+    try:
+        found = np.asarray(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        found = np.empty(0)
+    if found.shape != (n_arms,):
+        raise InvalidInput(
+            f"`weights` must be a design, a dict, or a weight for each of the {n_arms} arms, got a "
+            f"{type(weights).__name__}."
+        )
+    return dict(enumerate(found.tolist()))
 
 
 def brief(value: object) -> str:

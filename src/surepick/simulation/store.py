@@ -2,13 +2,14 @@
 
     experiment.toml     the experiment, and beside it the files of its plug-ins
     runs.sqlite         every finished run, once
-    runs.parquet        the table of runs: sorted by cell in the order of the experiment, then by run
+    runs.parquet        the table of the experiment's runs: sorted by cell in its order, then by run
 
 Each batch of runs is one transaction, so a killed process loses only the runs in progress. After a power cut the last
 finished runs may be missing too. When a sweep ends, it rewrites the table from the SQLite file in one step; if a sweep
 is killed, the next one does so. If the SQLite file is missing, the runs of the table are imported. Every run has a
-checksum. Rows are read and written in chunks, so memory does not grow with the number of runs. Rows of cells that the
-experiment no longer has are kept, after the others. Without pyarrow there is no table; reports read the SQLite file.
+checksum. Rows are read and written in chunks, so memory does not grow with the number of runs. Runs of cells that the
+experiment no longer has, such as those of a plug-in before its file was changed, stay in the SQLite file and are not in
+the table: it can be grouped by label. Without pyarrow there is no table; reports read the SQLite file.
 """
 
 import math
@@ -29,7 +30,15 @@ from surepick._files import replacing
 from surepick._version import __version__
 from surepick.core.checks import check_count
 from surepick.errors import InvalidInput, SurepickError
-from surepick.simulation.experiment import Cell, Experiment, attached_files, canonical_json, check_cells, job_of
+from surepick.simulation.experiment import (
+    Cell,
+    Experiment,
+    attached_files,
+    canonical_json,
+    check_cells,
+    job_of,
+    told_of,
+)
 from surepick.simulation.parallel import Show, dispatch, text_of
 from surepick.simulation.run import run_once
 
@@ -49,13 +58,16 @@ _OF_RUN = {
     "evidence": float, "target": float, "lower_bound": float, "version": str,
 }  # fmt: skip
 _COLUMNS = {"key": str, "run": int} | _OF_CELL | _OF_RUN
+LABEL = "label"
+"""The column of the table with the name of the problem in reports. Tables of before do not have it."""
 
 
 def schema() -> Any:
     """Return the columns of the table."""
     pa = _arrow()
     kinds = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
-    return pa.schema([pa.field(name, kinds[kind], nullable=False) for name, kind in _COLUMNS.items()])
+    columns = {**_COLUMNS, LABEL: str}
+    return pa.schema([pa.field(name, kinds[kind], nullable=False) for name, kind in columns.items()])
 
 
 def cell_columns(cell: Cell) -> dict[str, Any]:
@@ -69,6 +81,7 @@ def cell_columns(cell: Cell) -> dict[str, Any]:
         "options": canonical_json(cell.algorithm.options),
         "delta": cell.delta,
         "seed": cell.seed,
+        LABEL: cell.shown,
     }
 
 
@@ -101,12 +114,15 @@ class Store:
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = NORMAL")
             with self._transaction():
-                self._set_up([cell_columns(cell) for cell in experiment.cells()])
+                cells = [cell_columns(cell) for cell in experiment.cells()]
+                self._labels = {cell["key"]: cell[LABEL] for cell in cells}
+                self._set_up(cells)
                 _check_owner(folder, experiment)
-                _save_experiment(folder, experiment)
+                if _save_experiment(folder, experiment):  # labels of problems may be new
+                    self._is_settled = False
             stack.pop_all()
 
-    def _set_up(self, cells: list[Row]) -> None:
+    def _set_up(self, cells: Sequence[Row]) -> None:
         is_new = not self._db.execute("SELECT 1 FROM sqlite_master").fetchone()
         if not is_new and not (self.folder / EXPERIMENT).exists():
             raise _without_experiment(self.folder)
@@ -162,14 +178,15 @@ class Store:
         pa = _arrow()
         with _clear_errors(self.folder / DATABASE):
             has_runs = self._db.execute("SELECT 1 FROM runs").fetchone() is not None
-            if not has_runs or (self._is_settled and (self.folder / TABLE).exists()):
+            if not has_runs or (self._is_settled and _has_labels(self.folder / TABLE)):
                 return
             with (
                 replacing(self.folder / TABLE, is_only_writer=True) as path,
                 pa.parquet.ParquetWriter(path, schema(), compression="zstd", write_page_checksum=True) as writer,
             ):
                 for rows in _saved(self._db):
-                    writer.write_table(pa.Table.from_pylist(rows, schema=schema()))
+                    labelled = [{**row, LABEL: self._labels[row["key"]]} for row in rows]
+                    writer.write_table(pa.Table.from_pylist(labelled, schema=schema()))
             self._is_settled = True
         pa.default_memory_pool().release_unused()
 
@@ -206,10 +223,10 @@ def _restored(row: tuple[Any, ...]) -> dict[str, Any]:
 
 
 def _saved(db: sqlite3.Connection) -> Iterator[list[dict[str, Any]]]:
-    """Yield all runs in the order of the table, in chunks."""
+    """Yield the runs of the experiment in the order of the table, in chunks."""
     names = ", ".join(f"{'cells' if name in _OF_CELL else 'runs'}.{name}" for name in _COLUMNS)
     found = db.execute(
-        f"SELECT {names}, crc FROM cells JOIN runs USING (key) ORDER BY place IS NULL, place, key, run"  # noqa: S608
+        f"SELECT {names}, crc FROM cells JOIN runs USING (key) WHERE place IS NOT NULL ORDER BY place, run"  # noqa: S608
     )
     while rows := [_restored(row) for row in found.fetchmany(GROUP)]:
         yield rows
@@ -219,6 +236,21 @@ def settle(folder: Path, experiment: Experiment) -> None:
     """Write the table if a killed process left it incomplete."""
     with Store(folder, experiment):
         pass
+
+
+def _schema_of_before() -> Any:
+    return schema().remove(len(_COLUMNS))
+
+
+def _has_labels(path: Path) -> bool:
+    """Return whether a table exists and has the labels of problems."""
+    if not path.exists():
+        return False
+    pa = _arrow()
+    try:
+        return not pa.parquet.read_schema(path).equals(_schema_of_before())
+    except (OSError, pa.ArrowException):  # the reader of a damaged table says so
+        return True
 
 
 def check_table(path: Path) -> Any:
@@ -234,7 +266,7 @@ def check_table(path: Path) -> Any:
         raise SurepickError(f"there is no {path}; sweep the experiment first.") from error
     except (OSError, pa.ArrowException) as error:
         raise damaged(path) from error
-    if not file.schema_arrow.equals(schema()):
+    if not file.schema_arrow.equals(schema()) and not file.schema_arrow.equals(_schema_of_before()):
         file.close()
         raise SurepickError(f"{path} is no table of runs: its columns are {', '.join(file.schema_arrow.names)}.")
     return file
@@ -247,23 +279,28 @@ def file_of_runs(table: Path) -> Path:
 
 
 def read_cells(path: Path, names: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the key and these columns of each cell, as arrays; memory holds at most a cell and a row group."""
+    """Yield the key and these columns of each cell, as arrays; memory holds at most a cell and a row group.
+
+    The label of a problem is "" in a table of before, and in the SQLite file.
+    """
     file = file_of_runs(path)
     if file.name == DATABASE:
         yield from _saved_cells(file, names)
         return
     for key, pieces in groupby(_pieces(path, names), key=itemgetter(0)):
         tables = [table for _, table in pieces]
-        yield key, {name: np.concatenate([table[name].to_numpy() for table in tables]) for name in names}
+        has = [name for name in names if name in tables[0].column_names]
+        found = {name: np.concatenate([table[name].to_numpy() for table in tables]) for name in has}
+        yield key, found if len(has) == len(names) else {**found, LABEL: np.full(sum(map(len, tables)), "")}
 
 
 def _saved_cells(path: Path, names: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield from the SQLite file what `read_cells` yields from the table."""
-    kinds = {name: object if kind is str else kind for name, kind in _COLUMNS.items()}
+    kinds = {name: object if kind is str else kind for name, kind in {**_COLUMNS, LABEL: str}.items()}
     with _clear_errors(path), closing(sqlite3.connect(path)) as db:
         for key, found in groupby(chain.from_iterable(_saved(db)), key=itemgetter("key")):
             rows = list(found)
-            yield key, {name: np.array([row[name] for row in rows], dtype=kinds[name]) for name in names}
+            yield key, {name: np.array([row.get(name, "") for row in rows], dtype=kinds[name]) for name in names}
 
 
 def _pieces(path: Path, names: Sequence[str]) -> Iterator[tuple[str, Any]]:
@@ -277,9 +314,10 @@ def _pieces(path: Path, names: Sequence[str]) -> Iterator[tuple[str, Any]]:
 def _groups(path: Path, names: Sequence[str] | None = None) -> Iterator[Any]:
     """Yield the row groups of a table."""
     with check_table(path) as file:
+        wanted = None if names is None else [name for name in names if name in file.schema_arrow.names]
         try:
             for number in range(file.num_row_groups):
-                yield file.read_row_group(number, columns=names, use_threads=False)
+                yield file.read_row_group(number, columns=wanted, use_threads=False)
         except (OSError, _arrow().ArrowException) as error:
             raise damaged(path) from error
 
@@ -326,13 +364,16 @@ def _check_owner(folder: Path, experiment: Experiment) -> None:
         raise InvalidInput(f"{folder} {mine}; choose another folder.")
 
 
-def _save_experiment(folder: Path, experiment: Experiment) -> None:
-    """Write the plug-ins, the tables and the experiment, unless the folder has them already."""
+def _save_experiment(folder: Path, experiment: Experiment) -> bool:
+    """Write the plug-ins, the tables and the experiment; return False if the folder has them already."""
+    is_new = False
     for name, content in {**attached_files(experiment), EXPERIMENT: experiment.text.encode()}.items():
         file = folder / name
         if not file.exists() or file.read_bytes() != content:
+            is_new = True
             with replacing(file, is_only_writer=True) as path:
                 path.write_bytes(content)
+    return is_new
 
 
 def _has_arrow() -> bool:
@@ -422,7 +463,7 @@ def _rows(cell: Cell, runs: list[int]) -> tuple[list[Row], list[Failure]]:
         try:
             found = run_once(job_of(cell), run)
         except Exception as error:  # noqa: BLE001 (the other runs go on)
-            failures.append(Failure(str(cell), run, text_of(error)))
+            failures.append(Failure(str(cell), run, told_of(cell, error)))
         else:
             rows.append({**found._asdict(), "key": cell.key, "run": run, "version": __version__})
     return rows, failures
