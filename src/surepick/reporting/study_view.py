@@ -216,6 +216,8 @@ class StudyView:
     can_ask: bool
     has_labels: bool
     """Whether some measurement or open ask has a label of its group."""
+    needs_labels: bool
+    """Whether every measurement must have a label of its group."""
     is_spent: bool
     has_calls: bool
     """Whether arms are called met or failed; else the best is sought."""
@@ -269,6 +271,7 @@ def view_of(study: "Study", *, n_arms: int = N_SHOWN) -> StudyView:
         n_asks=n_open,
         can_ask=can_ask,
         has_labels=has_labels,
+        needs_labels=result.has_offsets,
         is_spent=status.state == "spent",
         has_calls=result.calls is not None,
         has_offset=_has_offset(now, state),
