@@ -113,7 +113,7 @@ async function refresh() {
   const before = nSent;
   try {
     const response = await fetch(live.dataset.live + location.search);
-    if ([401, 404].includes(response.status)) location.reload(); // signed out, or the study is gone
+    if ([401, 403, 404].includes(response.status)) location.reload(); // signed out, or the study is gone
     const fresh = parsed(await response.text()).body;
     if (before !== nSent) isStale = true;
     else if (response.ok) morphChildren(live, fresh);
