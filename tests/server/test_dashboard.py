@@ -257,6 +257,16 @@ def test_what_matters_is_in_sight(browser: Any, server: RunningServer, width: in
         check(page)
         page.get_by_role("button", name="Correct", exact=True).click()
         page.get_by_text("counts as 52.1").wait_for()
+        # The form for a change is as wide as the screen allows, wherever the table is scrolled sideways.
+        page.locator("#change1 summary").click()
+        assert f"{name} = 52.1, measurement 1" in page.locator("#change1").inner_text()
+        page.locator("#latest .box").evaluate("box => { box.scrollLeft = 1000; }")
+        inside = page.locator("#latest .box").bounding_box()
+        for found in (page.locator("#reason1"), page.get_by_role("button", name="Make void")):
+            box = found.bounding_box()
+            assert inside["x"] <= box["x"] < box["x"] + box["width"] <= inside["x"] + inside["width"]
+        check(page)
+        page.locator("#change1 summary").click()
         page.goto(server.url)
         page.get_by_role("link", name="paints").click()
         live(page)
@@ -483,8 +493,8 @@ def test_two_people_with_different_roles(browser: Any, server: RunningServer) ->
         place.close()
         with server.client(teller) as client:
             until(lambda: client.get("/studies").status_code == 401)
-        bench.get_by_role("button", name="Ask", exact=True).click()
-        bench.get_by_label("Token").wait_for()
+        bench.get_by_label("Token").wait_for()  # without a click: the stream ends
+        bench.get_by_text("the token is unknown or revoked").wait_for()
 
 
 def test_a_link_in_a_message_opens_the_page(browser: Any, server: RunningServer) -> None:

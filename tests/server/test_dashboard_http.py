@@ -121,7 +121,12 @@ def test_signing_in_leads_nowhere_else(server: RunningServer) -> None:
         assert client.get("/").status_code == 200
         assert client.post("/sign-out").headers["location"] == "/sign-in"
         client.cookies.clear()
-        assert client.get("/").status_code == 401
+        answer = client.get("/")
+        assert (answer.status_code, 'role="alert"' in answer.text) == (401, False)
+        assert "surepick token create --role tell" in answer.text
+        client.cookies.set("surepick_token", "spk_gone")  # the token of a visitor who was signed in
+        answer = client.get("/")
+        assert (answer.status_code, "the token is unknown or revoked" in answer.text.lower()) == (401, True)
 
 
 def test_an_audit_needs_an_administrator(server: RunningServer) -> None:

@@ -199,3 +199,33 @@ def test_at_the_bench(server: RunningServer) -> None:
         page.click("article.ask form.tell button")
         until(lambda: groups(server)[2:] == [{"group": "day 3"}])
         page.locator("#latest td", has_text="day 3").first.wait_for()
+
+
+@needs_browser
+def test_a_study_that_needs_labels(server: RunningServer) -> None:
+    """An ask without a label is no dead end: its card has the field, and each field says that it is needed."""
+    study = made(server.storage, groups="offset")
+    study.ask(1, worker="ann")
+    with open_browser() as browser, visiting(browser, width=390) as page:
+        page.goto(f"{server.url}/studies/paints?worker=ann")
+        page.fill("input.value", "0.5")
+        page.click("article.ask form.tell button")  # the browser asks for the label, and sends nothing
+        assert (
+            page.evaluate("document.activeElement.closest('article') !== null && document.activeElement.name")
+            == "group"
+        )
+        check(page)
+        page.fill("article.ask [name=group]", "day 3")
+        page.click("article.ask form.tell button")
+        until(lambda: groups(server) == [{"group": "day 3"}])
+        page.locator("#m1").wait_for()
+        labels = page.locator("label", has_text="Day, bench or plate, needed in this study")
+        assert labels.count() == page.locator("[name=group][required]").count() == 2
+        # The browser keeps worker and label, of this study and of today.
+        page.goto(server.url)
+        page.get_by_role("link", name="paints").click()
+        until(lambda: page.input_value("#ask-form [name=group]") == "day 3")
+        page.evaluate("localStorage.setItem('group /studies/paints', 'Sat Jan 01 2000 day 3')")
+        page.goto(f"{server.url}/studies/paints?worker=ann")
+        page.get_by_text("live", exact=True).wait_for()
+        assert page.input_value("#ask-form [name=group]") == ""

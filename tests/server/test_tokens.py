@@ -99,6 +99,25 @@ def test_every_route_by_every_role(guarded: tuple[RunningServer, dict[str, str]]
     client.close()
 
 
+def test_errors_of_http_have_no_type_of_their_own(guarded: tuple[RunningServer, dict[str, str]]) -> None:
+    """As docs/server.md says; a study that does not exist has one. Metrics need a token, health does not."""
+    running, secrets = guarded
+    reader = next(secret for who, secret in secrets.items() if who.startswith("read"))
+    with running.client() as stranger, running.client(reader) as client:
+        answers = [
+            stranger.get("/studies"),
+            client.post("/studies/tea/asks", json={}),
+            client.get("/nothing"),
+            client.put("/studies"),
+            client.get("/studies/none"),
+        ]
+        metrics = [one.get(f"{running.url}/metrics").status_code for one in (stranger, client)]
+        assert stranger.get(f"{running.url}/readyz").status_code == 200
+    assert [answer.status_code for answer in answers] == [401, 403, 404, 405, 404]
+    assert [answer.json()["type"] for answer in answers] == 4 * ["about:blank"] + ["urn:surepick:NoSuchStudy"]
+    assert metrics == [401, 200]
+
+
 def test_a_token_of_one_study_shows_no_other(guarded: tuple[RunningServer, dict[str, str]]) -> None:
     """Lists and errors have the names of visible studies alone."""
     running, secrets = guarded

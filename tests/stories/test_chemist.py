@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 import openpyxl
 
+import surepick as sp
+from surepick.reporting.study_view import view_of
+from surepick.reporting.study_words import IF_SLIP
 from tests.cli.conftest import Here, Said
 
 HEADER = ("Rezept", "Temperatur °C", "Menge, mol/l", "pH-Wert", "Lieferant", "Preis €", "Datum", "Bemerkung")
@@ -184,7 +187,10 @@ def a_sheet_with_a_slip(lab: Lab) -> None:
     status = lab.run("status").stdout
     assert "withdrawn" in status
     assert "If it is a slip, correct it. If not, repeat with features" in status
-    assert "If your notes have another value for the measurement above, correct it: nothing else is needed." in status
+    assert "Look at your notes for the measurement that stands apart. If it was mistyped, correct it" in status
+    assert "Its data are not lost" not in status
+    with sp.load_study(storage=lab.folder / "surepick.db") as study:
+        assert view_of(study).next == IF_SLIP
     assert "surepick create ARMS --name rezepte-2 --budget 40 --interactions" in status
     corrected = lab.run(*shlex.split(found[1])).stdout
     assert f"is {meant:g}, not" in corrected

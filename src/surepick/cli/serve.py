@@ -1,6 +1,7 @@
 """Commands of the server: serve, tokens of those who may use it, and tools for agents."""
 
 import logging
+import shlex
 import signal
 import socket
 from collections.abc import Iterator
@@ -57,7 +58,9 @@ def serve(
     place = StorageOptions(storage=storage)
     prefix = f"/{root_path.strip('/')}" if root_path.strip("/") else ""
     with _token_storage(storage, may_create=True) as kept, _only_server(place), _listening(host, port) as listening:
-        _check_tokens(kept, host)
+        # The address of a database may have a password, which is not shown.
+        told = "ADDRESS" if place.file is None else shlex.quote(str(storage))
+        _check_tokens(kept, host, "" if storage is None else f" --storage {told}")
         port = listening.getsockname()[1]
         server = Server(ServerSettings(storage=place.address, host=host, port=port, root_path=prefix))
         shown = f"[{host}]" if ":" in host else host
@@ -110,14 +113,14 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
         yield listening
 
 
-def _check_tokens(storage: "ServerStorage", host: str) -> None:
-    """Refuse to serve other machines without tokens."""
+def _check_tokens(storage: "ServerStorage", host: str, where: str) -> None:
+    """Refuse to serve other machines without tokens; `where` says of the storage what the command line said."""
     from surepick.server.tokens import is_loopback  # noqa: PLC0415 (needs the server's packages)
 
     if not is_loopback(host) and all(token.revoked_at is not None for token in storage.tokens()):
         raise InvalidInput(
             f"--host {host} lets other machines in, and there is no token that says who may do what; create one: "
-            "surepick token create --role admin. Or leave out --host."
+            f"surepick token create{where} --role admin. Or leave out --host."
         )
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from surepick._texts import about, between, counted, fixed, joined, percent, roughly
 from surepick.errors import SurepickError
+from surepick.learning import model
 from surepick.learning.assumptions import assumptions
 from surepick.learning.calls import tally
 from surepick.learning.explain import unmeasured, verdict
@@ -216,6 +217,8 @@ class StudyView:
     can_ask: bool
     has_labels: bool
     """Whether some measurement or open ask has a label of its group."""
+    needs_labels: bool
+    """Whether every measurement must have a label of its group."""
     is_spent: bool
     has_calls: bool
     """Whether arms are called met or failed; else the best is sought."""
@@ -252,7 +255,7 @@ def view_of(study: "Study", *, n_arms: int = N_SHOWN) -> StudyView:
         head=now.head,
         badge=badge_of(now),
         sentence=" ".join(said[:n_first]).strip() if result.n_pulls else "Nothing is measured yet.",
-        next=WITH_OFFSETS if _has_offset(now, state) else _next(now, n_open, can_ask=can_ask),
+        next=WITH_OFFSETS if _has_offset(now, state) else _next(now, result, n_open, can_ask=can_ask),
         details=[*filter(None, [*(said[1:] if status.stopped else []), *details])],
         leaders={word: known[word] for word in known if result.n_pulls and word not in (*PROVED, *ESTIMATED)},
         proved={word: known[word] for word in PROVED if word in known and status.state != "withdrawn"},
@@ -269,6 +272,7 @@ def view_of(study: "Study", *, n_arms: int = N_SHOWN) -> StudyView:
         n_asks=n_open,
         can_ask=can_ask,
         has_labels=has_labels,
+        needs_labels=result.has_offsets,
         is_spent=status.state == "spent",
         has_calls=result.calls is not None,
         has_offset=_has_offset(now, state),
@@ -336,12 +340,13 @@ def _left(status: "Status") -> str:
     return f" {pulls}+ left" if is_wide else f" ~{pulls} left"
 
 
-def _next(now: "StudySnapshot", n_open: int, *, can_ask: bool) -> str:
+def _next(now: "StudySnapshot", result: "Result", n_open: int, *, can_ask: bool) -> str:
     """Say what to do next: the first that fits."""
     status = now.status
     is_doubtful = status.stopped and status.guarantee == "doubtful"
     more = " Or ask for more." if can_ask else ""
     said = {
+        IF_SLIP: status.state == "withdrawn" and result.misfit.endswith(model.IF_SLIP),
         NOT_USABLE: status.state == "withdrawn",
         "Do what the sentence above says, in a new study that these results guide.": is_doubtful,
         "The budget is spent. Reopen the study with a larger budget to go on.": status.state == "spent",
@@ -360,10 +365,10 @@ def _after_withdrawal(state: State) -> list[str]:
     """Return what to do where the answer is withdrawn, and what the data say without the model."""
     if state.learner.state.settled.model.finds_groups:
         return []
-    said = [IF_SLIP] if state.learner.state.settled.model.has_slip else []
+    said = []
     if state.learner.model == "linear":
         said.append(
-            "A new study by `surepick create` can have products of columns (--interactions), one mean for each arm "
+            "A new study by surepick create can have products of columns (--interactions), one mean for each arm "
             "(--model unstructured), or an allowed misfit (--misfit)."
         )
     if means := own_means(state):

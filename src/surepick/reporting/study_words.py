@@ -28,7 +28,10 @@ WORDS = {
 MISTYPED = "mistyped, by the notes"
 """The reason of a correction at entry."""
 NOT_USABLE = "No answer of this study must be used. Its data are not lost: they guide a new study."
-IF_SLIP = "If your notes have another value for the measurement above, correct it: nothing else is needed."
+IF_SLIP = (
+    "Look at your notes for the measurement that stands apart. If it was mistyped, correct it: nothing else is needed. "
+    "If not, no answer of this study must be used; its data guide a new study."
+)
 """About a study whose answer is withdrawn; the second where one value may be to blame."""
 WITH_OFFSETS = (
     "Go on with an offset for every group; the results so far guide the plan (surepick reopen --groups offset)."

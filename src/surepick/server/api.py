@@ -33,7 +33,7 @@ from surepick.study.views import ask_record, measurement_record
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 JSON = "application/json"
-LOOK_AGAIN = 10.0
+LOOK_AGAIN = 1.0
 """Seconds after which a silent stream checks that its token is still valid."""
 LONGEST_KEY = 200
 AT_A_TIME = 100

@@ -56,7 +56,7 @@ async def error_page(request: Request, status: int, detail: str) -> Response:
         back = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         # By a link of another site, a browser sends no cookie: the page asks for itself once more.
         is_elsewhere = request.method == "GET" and request.headers.get("sec-fetch-site") == "cross-site"
-        return _sign_in(request, status=status, back=back, is_elsewhere=is_elsewhere)
+        return _sign_in(request, status=status, back=back, is_elsewhere=is_elsewhere, problem=detail)
     return page(request, "problem.html", who=None, status=status, detail=detail)
 
 

@@ -458,13 +458,12 @@ def _after_withdrawal(study: "Study", where: StudyOptions) -> Iterator[str]:
     if result.repeated or learner.model != "linear" or not study.state.roster.is_enumerable:
         yield "Next: do what the sentence above says; no answer of this study must be used."
         return
-    yield NOT_USABLE
-    if looks_pass_fail(result):
+    is_binary = looks_pass_fail(result)
+    yield IF_SLIP if learner.state.settled.model.has_slip and not is_binary else NOT_USABLE
+    if is_binary:
         for line in _again(study, where, "--binary"):
             yield f"  {line}"
         return
-    if learner.state.settled.model.has_slip:
-        yield IF_SLIP
     learnt = ", and a noise that is learnt" if result.noise_contradicted else ""
     yield f"With products of columns{learnt}, if two columns act together:"
     for line in _again(study, where, "--interactions", without=("noise_std",) if learnt else ()):

@@ -113,7 +113,7 @@ async function refresh() {
   const before = nSent;
   try {
     const response = await fetch(live.dataset.live + location.search);
-    if ([401, 404].includes(response.status)) location.reload(); // signed out, or the study is gone
+    if ([401, 403, 404].includes(response.status)) location.reload(); // signed out, or the study is gone
     const fresh = parsed(await response.text()).body;
     if (before !== nSent) isStale = true;
     else if (response.ok) morphChildren(live, fresh);
@@ -184,6 +184,7 @@ async function send(form, button) {
       form.closest("details")?.removeAttribute("open");
       history.replaceState(null, "", response.url);
       if (form.id === "ask-form") memory()?.setItem("worker", fields.get("worker"));
+      if (fields.has("group")) memory()?.setItem(LABEL, `${today()} ${fields.get("group")}`);
       nSent += 1;
       morph(live, fresh.getElementById("live"));
     }
@@ -205,13 +206,20 @@ function memory() {
   }
 }
 
-/** On a page that has no name for the visitor, take the worker whom this browser asked for last. */
-function recallWorker() {
-  const field = document.getElementById("worker");
-  const last = memory()?.getItem("worker");
+const LABEL = `group ${location.pathname}`; // of a study: the label of one is none of another
+
+const today = () => new Date().toDateString();
+
+/** Where the address does not say them, take the worker whom this browser asked for last, and the label of today. */
+function recall() {
   const search = new URLSearchParams(location.search);
-  if (field?.defaultValue !== UNNAMED || !last || search.has("worker")) return;
-  search.set("worker", last);
+  const isUnnamed = document.getElementById("worker")?.defaultValue === UNNAMED;
+  const worker = isUnnamed ? memory()?.getItem("worker") : null;
+  const label = memory()?.getItem(LABEL) ?? "";
+  const group = label.startsWith(today()) ? label.slice(today().length + 1) : null;
+  const known = Object.entries({ worker, group }).filter(([name, last]) => last && !search.has(name));
+  if (!known.length) return;
+  for (const [name, last] of known) search.set(name, last);
   history.replaceState(null, "", `?${search}`);
   refresh();
 }
@@ -248,7 +256,7 @@ async function refreshList() {
 if (live) {
   document.addEventListener("submit", onSubmit);
   follow();
-  recallWorker();
+  recall();
   // A hidden page needs no stream, and browsers allow few at a time.
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) stream.close();
