@@ -254,15 +254,22 @@ def test_times_given_as_an_iterator_can_be_replayed(name: str) -> None:
 
 
 class Stuck(Sampler):
+    """Pulls one arm for ever."""
+
     def open(self, _context: SamplerContext) -> int:
+        """Plan one pull."""
         return 1
 
     def next(self) -> int:
+        """Return the first arm."""
         return 0
 
 
 class StuckAlgorithm:
+    """The sampler under a proved rule."""
+
     def compose(self, _task: Task) -> tuple[Sampler, sp.stopping.Rule]:
+        """Return both."""
         return Stuck(), sp.stopping.Evidence()
 
 
