@@ -13,8 +13,8 @@ arms, a the rows.
     pull     an arm drawn from w, with a share of the G-optimal design
 
 If `most_draws` draws do not suffice, nature takes the closest parameter under which z is not best. PEPS has no stopping
-rule for a risk delta; the evidence rule is valid for any sampling. surepick has PEPS as "peps": here it is written anew,
-as you would write an algorithm that surepick does not have.
+rule for a risk delta; the evidence rule is valid for any sampling. surepick has PEPS as "peps": here it is written
+anew, as you would write an algorithm that surepick does not have.
 
 Two problems are rows of tables in scikit-learn (surepick[bench] has it): the arms are patients and wines, theta and
 the noise are the fit of a measured result. Diabetes: Efron, Hastie, Johnstone and Tibshirani (2004), "Least angle
