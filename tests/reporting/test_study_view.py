@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import surepick as sp
+from surepick.reporting.html import as_sentence
 from surepick.reporting.study_view import BEST_FIRST, MOST_NAMED, StudyView, event_lines, line_of, view_of
 from surepick.reporting.study_words import waiting_words
 
@@ -247,6 +248,17 @@ def test_events_are_lines() -> None:
     assert said["failed"].endswith("; broken")
     told = next(line.said for line in lines if line.kind == "told")
     assert re.fullmatch(r"[A-F] = -?[0-9.]+, measurement 1, ask 1", told)
+    study.ask(3, worker="you")
+    asked = event_lines(study.state, study.rows())[-1]
+    last = max(study.state.attempts)
+    assert asked.said.endswith(f", asks {last - 2} to {last}")
     planned = max((line.said for line in lines if line.kind == "planned"), key=len)
     assert planned.count(",") <= MOST_NAMED
     assert all(math.isfinite(line.n) for line in lines)
+
+
+def test_sentences_of_the_library_on_a_page() -> None:
+    """A capital letter, code as code, and texts of users as texts; a first word that is code stays."""
+    assert as_sentence("a value; try `surepick tell <x>`.") == "A value; try <code>surepick tell &lt;x&gt;</code>."
+    assert as_sentence('groups="offset" needs a label') == "groups=&#34;offset&#34; needs a label"
+    assert as_sentence("noise_std must be positive") == "noise_std must be positive"

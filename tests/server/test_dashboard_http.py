@@ -74,16 +74,21 @@ def test_forms_that_are_refused(server: RunningServer) -> None:
     study.ask(1, worker="me")
     before = study.head
     refused = {
-        "the form names no action": {"action": "dance"},
+        "The form names no action": {"action": "dance"},
         "n must be a whole number": {"action": "ask", "n": "two"},
         "a whole number of at least 1": {"action": "ask", "n": "0"},
-        "there is no ask 7": {"action": "tell", "ask": "7", "value": "1"},
+        "There is no ask 7": {"action": "tell", "ask": "7", "value": "1"},
         "could be 1.500 or 1500": {"action": "tell", "ask": "1", "value": "1,500"},
-        "`value` must be a number": {"action": "tell", "ask": "1", "value": " "},
-        "there is no measurement 1": {"action": "void", "measurement": "1", "reason": "x"},
+        "A measured value must be a number without its unit, and several have spaces between them, got '28,2 %'": {
+            "action": "tell",
+            "ask": "1",
+            "value": "28,2 %",
+        },
+        "<code>value</code> must be a number": {"action": "tell", "ask": "1", "value": " "},
+        "There is no measurement 1": {"action": "void", "measurement": "1", "reason": "x"},
         "must have at most 1,000 letters": {"action": "fail", "ask": "1", "reason": "x" * 1_001},
         "must be a line of text": {"action": "fail", "ask": "1", "reason": "a\x07b"},
-        "there is no arm": {"action": "tell", "arm": "Z", "value": "1"},
+        "There is no arm": {"action": "tell", "arm": "Z", "value": "1"},
     }
     with visitor(server) as client:
         for said, data in refused.items():

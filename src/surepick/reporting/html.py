@@ -65,6 +65,7 @@ def _template(name: str, package: str, **options: Any) -> Any:
     environment.filters["quoted"] = partial(quote, safe="")
     environment.filters["file_name"] = file_name
     environment.filters["kept"] = _kept
+    environment.filters["sentence"] = as_sentence
     return environment.get_template(name)
 
 
@@ -77,6 +78,17 @@ def _kept(text: Any) -> Any:
     from markupsafe import Markup, escape  # noqa: PLC0415 (comes with jinja2, which is optional)
 
     return Markup(_WHOLE.sub(r'<span class="whole">\g<0></span>', str(escape(text))))  # noqa: S704 (escaped)
+
+
+def as_sentence(text: str) -> Any:
+    """Return a sentence of the library as a page shows it: with a capital letter, and names of code without backticks.
+
+    A first word that is a name of code, such as `groups=`, stays as it is.
+    """
+    from markupsafe import Markup, escape  # noqa: PLC0415 (optional)
+
+    text = text[:1].upper() + text[1:] if re.match("(a|[a-z]{2,})[ ,;:]", text) else text
+    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704 (escaped)
 
 
 def data_uri(svg: bytes) -> str:

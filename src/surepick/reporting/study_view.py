@@ -508,6 +508,8 @@ def _said(state: State, event: Mapping[str, Any]) -> str:
     value = f" = {event['value']:.12g}" if "value" in event else ""
     parts = [joined(shown) + value] if shown else []
     parts += [f"{word} {event[word]}" for word in ("measurement", "ask") if event.get(word) is not None]
+    if event["kind"] == "asked" and len(named) > 1:
+        parts[-1] = f"asks {event['ask']} to {event['ask'] + len(named) - 1}"
     if not shown and value:
         parts[0] += value
     parts += [label_text(tuple(event["group"].items()))] if "group" in event else []

@@ -228,6 +228,19 @@ def typed_number(text: str, name: str = "a measured value") -> float:
     )
 
 
+def typed_numbers(text: str) -> list[float]:
+    """Return the values that a person typed, between them spaces."""
+    from surepick.arms.tables.sources import is_grouped, parse_number  # noqa: PLC0415 (`--help` stays quick)
+
+    parts = text.replace(";", " ").split()
+    if len(parts) > 1 and any(parse_number(one) is None and not is_grouped(one) for one in parts):
+        raise InvalidInput(
+            f"a measured value must be a number without its unit, and several have spaces between them, got {text!r}; "
+            "write decimals as 0.53 or 0,53."
+        )
+    return [typed_number(one) for one in parts]
+
+
 def typed_group(text: str) -> GroupLabel:
     """Return the label that a person typed: "day 3", or "day=3, bench=B"; none for an empty text."""
     if "=" not in text:

@@ -19,7 +19,7 @@ from surepick._version import __version__
 from surepick.errors import InvalidInput, SurepickError
 from surepick.reporting import study_view
 from surepick.reporting.html import template as layout
-from surepick.reporting.study_words import MISTYPED, done_words, typed_group, typed_number
+from surepick.reporting.study_words import MISTYPED, done_words, typed_group, typed_number, typed_numbers
 from surepick.server.api import FILE_TYPES, STUDY, Reader, StudyAccess, ToRead, ToTell
 from surepick.server.studies import OpenStudies
 from surepick.server.tokens import A_YEAR, COOKIE, Identity, check_role, cookie_options
@@ -167,7 +167,7 @@ class Visit(NamedTuple):
     @property
     def values(self) -> list[float]:
         """The values that were typed, between them spaces."""
-        return [typed_number(text) for text in self.typed.get("value", "").replace(";", " ").split()]
+        return typed_numbers(self.typed.get("value", ""))
 
     @property
     def change(self) -> dict[str, str]:
