@@ -101,13 +101,13 @@ def test_a_number_can_be_a_category(server: RunningServer) -> None:
 @pytest.mark.parametrize(
     ("title", "content", "said"),
     [
-        ("x.csv", b"\0\1\2", "cannot read x.csv: it is no text."),
+        ("x.csv", b"\0\1\2", "Cannot read x.csv: it is no text."),
         ("x.csv", b"a,b\n", "x.csv must have a header line and at least one line below it, got 1 lines."),
         ("x.csv", b"name,T\na,80\nb,9O\nc,95\nd,96\ne,97\n", "line 3: column 'T' is mostly numbers, got '9O'"),
         ("x.csv", b"name,T\na,80\na,90\nb,95\n", "'a' is in lines 2 and 3"),
         ("x.csv", b"name,T,U\na,1,2\nb,2,4\nc,3,6\nd,4,8\n", "U is 2 times T. Leave such features out."),
         ("x.xls", b"junk", "save it as .xlsx or .csv"),
-        ("x.xlsx", b"PK\3\4junk", "cannot read x.xlsx: it is not an Excel file"),
+        ("x.xlsx", b"PK\3\4junk", "Cannot read x.xlsx: it is not an Excel file"),
         ("x.xlsx", excel(A=[["T"], [1]], B=[["T"], [1]]), 'say which has the arms in the field "Sheet".'),
     ],
 )
@@ -142,7 +142,7 @@ def test_problems_of_a_table_are_said_and_nothing_is_lost(
         ({"do": "create", "name": ".."}, "choose another name"),
         ({"do": "create", "name": "x" * 500}, "at most 200 characters"),
         ({"do": "create", "how_many": "9"}, '"how many" must be below the number of arms'),
-        ({"do": "create", "name": "there"}, "there is a study 'there' on this server already"),
+        ({"do": "create", "name": "there"}, "There is a study 'there' on this server already"),
     ],
 )
 def test_mistakes_in_the_form_are_said_and_nothing_is_created(
@@ -213,7 +213,7 @@ def test_a_form_as_it_comes_sets_none_of_these_options(server: RunningServer) ->
 @pytest.mark.parametrize(
     ("form", "said"),
     [
-        ({"threshold": "1", "control": "b"}, 'one of "threshold" and "control" is needed'),
+        ({"threshold": "1", "control": "b"}, 'One of "threshold" and "control" is needed'),
         ({"threshold": "1", "how_many": "2"}, '"how many"'),
         ({"threshold": "1", "groups": "offset"}, "`control`"),
         ({"margin": "1"}, '"margin" is how far an arm may be below a "control"'),
@@ -276,21 +276,21 @@ def test_a_file_that_is_too_large_is_refused(start: Any) -> None:
         assert posted(server, ("t.csv", PLAIN)).status_code == 200
         refused = posted(server, ("t.csv", b"x" * 400_000))
         assert refused.status_code == 413
-        assert problem(refused) == "a request must have at most 300,000 bytes; send less at a time."
+        assert problem(refused) == "A request must have at most 300,000 bytes; send less at a time."
 
 
 def test_a_plan_is_for_tables_of_people(server: RunningServer) -> None:
     """A larger one would keep the server busy; the study itself can be created."""
     rows = "".join(f"arm{n},{n * n % 97}\n" for n in range(2_001))
     page = posted(server, ("t.csv", f"name,T\n{rows}".encode()), lead="1", scatter="1")
-    assert problem(page).startswith("a plan is for at most 2,000 arms here")
+    assert problem(page).startswith("A plan is for at most 2,000 arms here")
     assert posted(server, do="create", lead="1", **hidden(page)).status_code == 303
 
 
 def test_a_form_that_was_changed_on_its_way(server: RunningServer) -> None:
     """Is refused with a sentence."""
-    assert problem(posted(server, title="x.csv", draft="%%%")) == "the file was changed on its way; choose it again."
-    assert problem(posted(server)).startswith("choose a file")
+    assert problem(posted(server, title="x.csv", draft="%%%")) == "The file was changed on its way; choose it again."
+    assert problem(posted(server)).startswith("Choose a file")
     broken = {"content-type": "multipart/form-data; boundary=x"}
     assert httpx.post(f"{server.url}/new", content=b"junk", headers=broken).status_code == 400
 
