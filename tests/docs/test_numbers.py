@@ -26,7 +26,7 @@ SOARE, BASIS = "Soare d=6, angle .1", "unit basis 1, .75, .., 0"
 WORDS = {2: "twice", 4: "four times"}
 SETTINGS = (
     r"\b5 %|\b1e-10\b",  # risks
-    r"\bPython 3\.11\b|\bUCB1\b|\(Jedra and Proutiere, 2020\)",
+    r"\bPython 3\.11\b|\bUCB1\b|Jedra and Proutiere \(2020\)",
     r"\b12 options( and 72 plots of a field trial of 1935)?|\b1000 options|\b(2|6|20) features",  # sizes of problems
     r"\b64 benches|\breach 70\b|\bplates of 96\b",
 )

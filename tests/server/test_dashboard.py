@@ -228,7 +228,7 @@ def test_every_state_is_for_everybody(browser: Any, server: RunningServer, width
             live(page)
             check(page)
         page.goto(f"{server.url}/studies/wrong")
-        assert "No answer of this study must be used" in page.locator("#state").inner_text()
+        assert "no answer of this study must be used" in page.locator("#state").inner_text()
         assert "contradicted" in page.locator("#model .state.bad").inner_text()
         assert page.get_by_role("heading", name="Proved").count() == 0
         assert page.get_by_role("button", name="Ask", exact=True).count() == 0
