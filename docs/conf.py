@@ -78,7 +78,7 @@ def make_accessible(_app: Any, _page: str, _template: str, context: dict[str, An
 
 
 def name_sidebars(app: Any, failure: Exception | None) -> None:
-    """Name the two side columns of the theme, which readers of a screen cannot tell apart, and the page of the search."""
+    """Name both side columns of the theme, which readers of a screen cannot tell apart, and the page of the search."""
     if failure is None and app.builder.name == "html":
         for path in Path(app.outdir).rglob("*.html"):
             page = path.read_text("utf-8").replace('<aside class="sidebar', '<aside aria-label="Site" class="sidebar')

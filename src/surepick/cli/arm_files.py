@@ -162,7 +162,7 @@ def read_history(path: Path, arm_of: Callable[[str], Any]) -> list[tuple[Any, fl
     arms, values = option_and_value([*cells])
     if arms is None or values is None:
         titles = ", ".join(map(str, table.cells))
-        raise InvalidInput(f"{path} must have the columns arm and reward, or two columns alone, got {titles}.")
+        raise InvalidInput(f"{path} must have the columns arm and reward, or just two columns, got {titles}.")
     history: list[tuple[Any, float]] = []
     marks = cells.get("corrects", [""] * table.n_rows)
     for row, (label, reward, mark) in enumerate(zip(cells[arms], cells[values], marks, strict=True)):
