@@ -87,8 +87,8 @@ class ArmFile:
                 return names.index(name)
         if names is None and label.isdecimal() and int(label) < self.arms.n_arms:
             return int(label)
-        known = "a name" if names is not None else f"a row number from 0 to {self.arms.n_arms - 1}"
-        raise InvalidInput(f"{label!r} is not {known} of the arms.")
+        known = "the name of an arm" if names is not None else f"a row number from 0 to {self.arms.n_arms - 1}"
+        raise InvalidInput(f"{label!r} is not {known}.")
 
     def describe(self, model: str = "linear") -> str:
         """Describe the arms as read; equal features matter to the linear model alone."""
