@@ -78,11 +78,12 @@ def make_accessible(_app: Any, _page: str, _template: str, context: dict[str, An
 
 
 def name_sidebars(app: Any, failure: Exception | None) -> None:
-    """Name the two side columns of the theme, which readers of a screen cannot tell apart."""
+    """Name both side columns of the theme, which readers of a screen cannot tell apart, and the page of the search."""
     if failure is None and app.builder.name == "html":
         for path in Path(app.outdir).rglob("*.html"):
             page = path.read_text("utf-8").replace('<aside class="sidebar', '<aside aria-label="Site" class="sidebar')
             page = page.replace('<aside class="toc', '<aside aria-label="On this page" class="toc')
+            page = page.replace('<div id="search-results">', '<h1>Search</h1>\n<div id="search-results">')
             path.write_text(page, "utf-8")
 
 
@@ -91,9 +92,20 @@ def before_parsing(_app: Any, _name: str, source: list[str]) -> None:
     source[0] = anchored(themed(source[0]))
 
 
+def keep_together(_app: Any, tree: nodes.document) -> None:
+    """Break no line between a number and its percent sign or standard error, nor within 1e-10."""
+    for text in list(tree.findall(nodes.Text)):
+        if not isinstance(text.parent, nodes.literal | nodes.literal_block | nodes.math | nodes.math_block | nodes.raw):
+            kept = re.sub(r"(?<=\d) (?=[%±])|(?<=±) (?=\d)|(?<=\d) (?=\([\d.]+\))", "\N{NO-BREAK SPACE}", text)
+            kept = re.sub(r"(?<=\de)-(?=\d)", "\N{NON-BREAKING HYPHEN}", kept)
+            if kept != text:
+                text.parent.replace(text, nodes.Text(kept))
+
+
 def setup(app: Any) -> None:
     """Tell Sphinx about all of these."""
     app.connect("source-read", before_parsing)
+    app.connect("doctree-read", keep_together)
     app.connect("html-page-context", make_accessible, priority=900)  # after the theme has made the navigation
     app.connect("build-finished", name_sidebars)
     app.connect("autodoc-process-docstring", before_napoleon, priority=400)

@@ -5,6 +5,7 @@ writes, and the live view of `surepick run`. Those of docs/gallery.md are the re
 """
 
 import re
+import shutil
 import warnings
 from contextlib import chdir
 from io import StringIO
@@ -20,7 +21,7 @@ import surepick as sp
 from examples import alloys, benches, field_trial, live_bench, plates, prompts, questionnaire, svm_settings
 from surepick.cli.output import live_panel
 from tests.browser import open_browser
-from tests.docs.test_examples import blocks
+from tests.docs.test_examples import blocks, tables
 from tests.server.conftest import serving
 
 FOLDER = Path(__file__).parent / "images"
@@ -75,6 +76,8 @@ def keep(page: Any, name: str) -> None:
 def report(folder: Path, browser: Any) -> None:
     """Take the top of the report that the example of README writes."""
     code = "\n".join(block.text for block in blocks(README.read_text("utf-8")) if block.kind == "python")
+    for table in tables(README):
+        shutil.copy(table, folder)
     with chdir(folder):
         exec(code, {"__name__": "__main__"})  # noqa: S102 (the repository's own page)
     page = browser.new_page(viewport={"width": 840, "height": 1240})

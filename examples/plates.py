@@ -13,12 +13,14 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 import surepick as sp
 
 WELLS, PLATES = 96, 5
 recipes = np.array([[1.0, *levels] for levels in product((-1.0, 1.0), repeat=4)])
 NAMES = [f"recipe {letter}" for letter in "ABCDEFGHIJKLMNOP"]
+FACTORS = ["constant", "glucose", "salt", "nitrogen", "zinc"]
 effects = np.array([10.0, 0.5, -0.4, 0.3, 0.3])
 
 
@@ -32,7 +34,7 @@ def main(folder: Path) -> sp.Result:
     """Plan, measure, say what is proved and what is estimated, and write the report."""
     rng = np.random.default_rng(2)
     print(sp.plan(recipes, theta=effects, noise_std=1.0, batch=WELLS, rounds=PLATES))
-    arms = sp.FiniteArms(recipes, names=NAMES)
+    arms = sp.FiniteArms(pd.DataFrame(recipes, index=NAMES, columns=FACTORS))
     study = sp.create_study("plates", arms=arms, storage="memory:", batch=WELLS, rounds=PLATES, groups="offset")
     plate = 0
     while wells := study.ask(WELLS):

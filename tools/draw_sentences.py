@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 LEFT_OUT = (
     r"^```.*?^```$|<!--.*?-->|<[^>]*>|\$\$.*?\$\$",  # blocks, comments, tags, formulas
-    r"^\s*[|#:({].*$",  # tables, headings, targets
+    r"^\s*(?:[|#:{]|\([\w-]+\)=).*$",  # tables, headings, targets
 )
 
 
@@ -26,7 +26,7 @@ def in_page(page: Path) -> list[str]:
     return [
         sentence
         for paragraph in paragraphs
-        for sentence in re.split(r"(?<=[.?!]) (?=[A-Z*`\"])", " ".join(paragraph.split()))
+        for sentence in re.split(r"(?<=[.?!]) (?=[A-Z*`$(\"]|surepick\b)", " ".join(paragraph.split()))
         if len(sentence.split()) > 3
     ]
 

@@ -500,8 +500,8 @@ def _checked(url: str, token: str, *, allow_http: bool) -> str:
     is_here = re.fullmatch(r"localhost|127(\.\d+){3}|\[::1\]", found[2]) is not None
     if token and found[1].lower() == "http" and not (is_here or allow_http):
         raise InvalidInput(
-            f"a token for {found[2]} must go encrypted, and http:// is not; use https://, or allow it in a network "
-            f"that you trust, by allow_http=True or {OF_HTTP}=1."
+            f"a token for {found[2]} must go encrypted, but http:// encrypts nothing; use https://. In a network that "
+            f"you trust, allow http:// by allow_http=True or {OF_HTTP}=1."
         )
     return found[0].rstrip("/")
 

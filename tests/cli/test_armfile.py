@@ -64,7 +64,7 @@ def test_history_names_arms_and_skips_failed_measurements(tmp_path: Path) -> Non
     with pytest.raises(InvalidInput, match=r"history.csv line 2: 'Z' is not a name"):
         read_history(path, file.arm)
     path.write_text("arm,gloss,drying\nB,1,2\n")
-    with pytest.raises(InvalidInput, match="columns arm and reward, or two columns alone, got arm, gloss, drying"):
+    with pytest.raises(InvalidInput, match="columns arm and reward, or just two columns, got arm, gloss, drying"):
         read_history(path, file.arm)
 
 

@@ -256,7 +256,7 @@ MISTAKES = {
     ("tell", "1", "abc"): "a measured value must be a number, got 'abc'",
     ("tell", "1", "1,500"): "'1,500' could be 1.500 or 1500",
     ("tell", "1", "0.5", "--amr"): "there is no option --amr",
-    ("tell", "7", "0.5"): "there is no ask 7; open are none.",
+    ("tell", "7", "0.5"): "there is no ask 7; the open asks are none.",
     ("status", "--study", "paint"): "did you mean 'paints'?",
     ("void", "1", "--reason", "spilt"): "there is no measurement 1",
     ("void", "1"): "Missing option '--reason'",

@@ -13,6 +13,7 @@ Commands without their output, or commands that go on for ever, are `sh` blocks,
 import io
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
@@ -40,6 +41,12 @@ class Block(NamedTuple):
 def blocks(text: str) -> list[Block]:
     """Return the blocks of a page that run or show an output."""
     return [Block(text.count("\n", 0, match.start(2)) + 1, match[1], match[2]) for match in BLOCK.finditer(text)]
+
+
+def tables(page: Path) -> list[Path]:
+    """Return the tables that a page links: a reader downloads them before typing the blocks."""
+    links = re.findall(r"\]\(([\w./-]+\.csv)\)", page.read_text("utf-8"))
+    return sorted({page.parent / link for link in links})
 
 
 def in_one_line(text: str) -> str:
@@ -80,6 +87,8 @@ WITH_CODE = [page for page in (ROOT / "README.md", *DOCS) if blocks(page.read_te
 def test_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every block runs without an error after the blocks before it, and prints what the page shows."""
     monkeypatch.chdir(tmp_path)  # an example may write files; they must not land in the repository
+    for table in tables(page):
+        shutil.copy(table, tmp_path)
     monkeypatch.syspath_prepend(tmp_path)  # as for a script in that folder
     monkeypatch.setattr(sys, "stdin", io.StringIO())
     monkeypatch.setenv("COLUMNS", "100")

@@ -150,7 +150,21 @@ def elsewhere() -> dict[str, list[str]]:
     usual = f"about {WORDS[round(sum(ratios) / len(ratios))]} the"
     small = f"{first(table('Bets, workers, slack')['many arms K=1000, delta = 1e-10']['present']):.1f} times at"
     workers = [first(row["exponential, 16"]) for row in table("Bets, workers, slack", 1).values()]
+    pool = json.loads((ROOT / "benchmarks" / "results" / "pool.json").read_text("utf-8"))["pulls"]
+    plans = json.loads((ROOT / "benchmarks" / "results" / "target_plans.json").read_text("utf-8"))
+    plan, runs = [plan["ratio"] for plan in plans], [plan["runs"] for plan in plans]
     return {
+        "docs/pool.md": [
+            "{:.0f}, {:.0f} and {:.0f} items on average".format(*(row["items"] for row in pool)),
+            f"({pool[0]['runs']:,} runs each, " + "standard errors {}, {} and {})".format(*(row["se"] for row in pool)),
+            "take {:.0f}, {:.0f} and {:.0f} items".format(*(row["items with m = 0"] for row in pool)),
+            "in {:.0%}, {:.0%} and {:.0%} of the runs".format(*(row["decided with m = 0"] for row in pool)).replace(
+                "%", " %"
+            ),
+        ],
+        "docs/targets.md": [
+            f"{min(runs)} to {max(runs)} simulated runs each took {min(plan):.2f} to {max(plan):.2f} times"
+        ],
         "docs/index.md": [f"{usual} measurements that any method must take", f"and {small} a risk of $10^{{-10}}$"],
         "docs/faq.md": [
             f"{usual} theoretical minimum, and {small} delta = 1e-10",

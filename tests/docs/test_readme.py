@@ -20,6 +20,7 @@ PARTS = [
     "From the shell",
     "What it can do",
     "Is it for me?",
+    "Why it measures options that lose",
     "What is guaranteed",
     "Results",
     "More",
@@ -37,16 +38,16 @@ def test_pictures_are_there_and_small() -> None:
     """Each has words in its place, and at most 100 kB, so that the page loads on a phone."""
     shown = re.findall(r'<img\s+src="([^"]*)"[^>]*?\balt="([^"]+)"', TEXT)
     others = re.findall(r'srcset="([^"]*)"', TEXT)
-    assert len(shown) == TEXT.count("<img") == 4
+    assert len(shown) == TEXT.count("<img") == 5
     sizes = {path: (ROOT / path).stat().st_size for path in [*others, *(path for path, _ in shown)]}
     assert max(sizes.values()) < 100_000, sizes
 
 
 def test_it_says_what_it_can_do() -> None:
     """Each kind of experiment has a row, whose options exist and whose link leads to a page that has them."""
-    table = TEXT[TEXT.index("## What it can do") : TEXT.index("[Which go together]")]
-    links = [link for row in table.splitlines()[4:] for link in re.findall(r"\[([^\]]*)\]\(([^)#]*)[^)]*\)", row)]
-    assert len(links) == 9
+    table = TEXT[TEXT.index("## What it can do") : TEXT.index("## Is it for me?")]
+    links = [link for row in table.splitlines()[4:-1] for link in re.findall(r"\[([^\]]*)\]\(([^)#]*)[^)]*\)", row)]
+    assert len(links) == 10
     options = {name for words, _ in links for name in re.findall(r"(\w+)=", words)}
     assert options >= {"groups", "drift", "noise", "pool", "threshold", "control", "batch", "budget", "goal", "m"}
     assert options <= set(inspect.signature(sp.identify).parameters)

@@ -485,7 +485,7 @@ def test_a_file_moved_during_a_turn_is_noticed_after_it(
             backup.rename(path)
 
     with pytest.raises(
-        StorageError, match=r"lab\.db was moved, .* while this was written: it is on record in the file"
+        StorageError, match=r"lab\.db was moved, .* while this was written. This is on record in the file"
     ):
         write(storage, "mix", move)
     storage.close()

@@ -87,8 +87,8 @@ class ArmFile:
                 return names.index(name)
         if names is None and label.isdecimal() and int(label) < self.arms.n_arms:
             return int(label)
-        known = "a name" if names is not None else f"a row number from 0 to {self.arms.n_arms - 1}"
-        raise InvalidInput(f"{label!r} is not {known} of the arms.")
+        known = "the name of an arm" if names is not None else f"a row number from 0 to {self.arms.n_arms - 1}"
+        raise InvalidInput(f"{label!r} is not {known}.")
 
     def describe(self, model: str = "linear") -> str:
         """Describe the arms as read; equal features matter to the linear model alone."""
@@ -162,7 +162,7 @@ def read_history(path: Path, arm_of: Callable[[str], Any]) -> list[tuple[Any, fl
     arms, values = option_and_value([*cells])
     if arms is None or values is None:
         titles = ", ".join(map(str, table.cells))
-        raise InvalidInput(f"{path} must have the columns arm and reward, or two columns alone, got {titles}.")
+        raise InvalidInput(f"{path} must have the columns arm and reward, or just two columns, got {titles}.")
     history: list[tuple[Any, float]] = []
     marks = cells.get("corrects", [""] * table.n_rows)
     for row, (label, reward, mark) in enumerate(zip(cells[arms], cells[values], marks, strict=True)):

@@ -94,9 +94,9 @@ def identify(
             With a `pool`, it is called with the arm and the item.
         algorithm: its name, see `surepick.algorithms.names()`, or an object such as `surepick.algorithms.Rage()`.
         candidates: what is compared, if not the arms: rows with the same features, never measured.
-        audit: check pulls after the verdict, spread over all arms: a number, or "auto" for as many as show a misfit of
-            half the lead, within limits (`Learner.audit`). If they contradict the model, the answer is withdrawn. They
-            do not count in `max_pulls`.
+        audit: check pulls after the verdict, spread over all arms: a number, or "auto". "auto" makes enough to detect a
+            misfit of half the lead, within limits (`Learner.audit`). If they contradict the model, the answer is
+            withdrawn. They do not count in `max_pulls`.
         max_pulls: measure at most this often; rewards from `history` do not count. Then the result says what is known,
             with `stopped` False.
         history: what was measured before. The `result.history` of an earlier call with the same arms, seed and options:

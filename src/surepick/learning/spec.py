@@ -225,7 +225,7 @@ class Spec:
             order, each once, of all arms that are not excluded. Needs `reward_range` or `rewards`; features are not
             used. Asks name the item, and a function that measures gets it as a second argument.
         algorithm: its name, see `surepick.algorithms.names()`, or an object such as `surepick.algorithms.Rage()`.
-        seed: of whatever the algorithm draws.
+        seed: of the random numbers that the algorithm draws.
         earlier: what results are that were measured before the first ask. "guidance" (default): plans and bets rest on
             them, and no claim does, so arms and options may have been chosen after a look at them. The result has no
             intervals then, which would count them; rules that count every result, such as evidence, refuse them.
@@ -280,7 +280,7 @@ class Spec:
     )
     model: ModelName = _declared(
         "linear",
-        "How the mean reward follows from the features (default linear); unstructured: not at all.",
+        "linear (default): the mean reward is a weighted sum of the features; unstructured: ignore the features.",
         partial(_one_of, "model", get_args(ModelName)),
     )
     epsilon: float = _declared(

@@ -119,12 +119,11 @@ class LearnerState:
         """Refuse results that arms or options may have been chosen after, if the rule counts every result."""
         if self.counts_every_result:
             is_enumerable = self._setting.task.candidates.is_enumerable
-            other = '; else with stopping="betting", which they guide' if is_enumerable else ""
+            other = '; else with stopping="betting"' if is_enumerable else ""
             raise InvalidInput(
-                f"stopping={self._setting.rule.name!r} counts every result, and has no proof if arms or options were "
-                "chosen after a look at some, got earlier results. If arms, candidates and every option "
-                "were fixed before the first of these results was seen, each arm was chosen from results before it, "
-                f'and none is left out, begin with earlier="evidence"{other}.'
+                f"stopping={self._setting.rule.name!r} counts every result, so earlier results need a promise. Arms, "
+                "candidates and every option were fixed before the first of these results was seen; each arm was "
+                f'chosen from results before it; none is left out. If that is so, begin with earlier="evidence"{other}.'
             )
 
     def tell(

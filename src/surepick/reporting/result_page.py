@@ -4,6 +4,7 @@ import html
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
@@ -148,7 +149,7 @@ def page_of(  # noqa: PLR0913 (each is a part of the page)
         figures=figures_of(result, unit),
         steps=_steps(result, command) if steps is None else list(steps),
         settings=_settings(result),
-        foot=f"Written by surepick {__version__}.",
+        foot=f"Written on {datetime.now(UTC):%Y-%m-%d} by surepick {__version__}.",
     )
 
 

@@ -67,8 +67,8 @@ def as_rule(stopping: Stopping, **options: Any) -> Rule:
     if stopping in _GONE:
         raise InvalidInput(
             f"stopping={stopping!r}, a research variant, is no longer part of surepick; use 'betting'. A study "
-            "that was made with it is intact, but only the version that made it can open it: export its results there "
-            "and import them into a new study, which they guide."
+            "with this rule is intact, but only the version that made it can open it. Export its results there, and "
+            "import them into a new study."
         )
     if stopping not in _NAMED:
         raise InvalidInput(f"`stopping` must be one of {', '.join(map(repr, _NAMED))} or a rule, got {stopping!r}.")

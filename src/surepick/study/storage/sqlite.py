@@ -145,8 +145,8 @@ class SqliteDatabase(Database):
         if _identity(self._path) != self._file:
             self._move_log(connection)
             raise StorageError(
-                f"{self.address} was moved, removed or replaced while this was written: it is on record in the file "
-                f"that had this name before (and in {self._path.name}-wal, if that is still there); move that file "
+                f"{self.address} was moved, removed or replaced while this was written. This is on record in the file "
+                f"that had this name before, and in {self._path.name}-wal, if that is still there. Move that file "
                 "back, and do not do this again."
             )
 
