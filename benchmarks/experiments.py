@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks import any_noise, best_m, drift, gates, groups, pool, rounds, targets
+from surepick.learning.spec import EDITION
 
 RESULTS = Path(__file__).parent / "results"
 PARTS: Mapping[str, Callable[[], object]] = {
@@ -40,6 +41,11 @@ def result(name: str) -> Any:
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
 
+def of_edition(row: Mapping[str, Any]) -> str:
+    """Return which edition a row was measured with, if not with the present one."""
+    return "" if row["edition"] == EDITION else f", edition {row['edition']}"
+
+
 def of_groups() -> Iterator[Figure]:
     """Yield pulls with offsets in units of those without, at most 1.25 and 1.1 times; ignored ones beside."""
     for row in result("groups")["pulls"]:
@@ -49,7 +55,7 @@ def of_groups() -> Iterator[Figure]:
         noise = "known" if row["noise_std"] else "learnt"
         way = "offsets ignored" if row["way"] == "ignored" else "pairs"
         yield Figure(
-            f"{row['instance']}, {way}, {row['size']} in a group, noise {noise}",
+            f"{row['instance']}, {way}, {row['size']} in a group, noise {noise}{of_edition(row)}",
             row["runs"],
             f"{row['ratio']:.2f} ± {row['ratio_se']:.2f} times the pulls without offsets, {row['wrong']} wrong",
             f"at most {most:g} times" if most < math.inf else "-",
@@ -133,13 +139,14 @@ def of_rounds() -> Iterator[Figure]:
         )
         said = " / ".join(f"{ratio:.2f} ± {error:.2f}" for ratio, error in found)
         yield Figure(
-            f"{title}, 3 / 5 / 10 rounds", rows[name]["runs"], f"{said} times, {rows[name]['wrong']} wrong",
+            f"{title}, 3 / 5 / 10 rounds{of_edition(rows[name])}", rows[name]["runs"],
+            f"{said} times, {rows[name]['wrong']} wrong",
             " / ".join(f"{aim:.2f}" for aim in aims) + ", within 2 standard errors", is_met,
         )  # fmt: skip
         decided = [rows[name][f"decided within R={r}"] for r in (3, 5)]
         pairs = zip(decided, shares, strict=True)
         yield Figure(
-            f"{title}, decided by 3 / 5 rounds of 1.5 N pulls in all", rows[name]["runs"],
+            f"{title}, decided by 3 / 5 rounds of 1.5 N pulls in all{of_edition(rows[name])}", rows[name]["runs"],
             " / ".join(f"{share:.2f} ± {error:.2f}" for share, error in decided),
             " / ".join(f"{aim:.2f}" for aim in shares) + ", within 2 standard errors",
             all(aim - share <= 2.0 * math.hypot(error, 0.08) for (share, error), aim in pairs),

@@ -20,6 +20,7 @@ from surepick.core.estimate import LeastSquares
 from surepick.core.groups import OffsetLeastSquares
 from surepick.core.noise import residuals
 from surepick.learning.learner import Learner
+from surepick.learning.spec import EDITION
 from surepick.types import Array, IntArray
 
 SEED = 3200
@@ -90,6 +91,7 @@ def _row(
     se, base_se = (float(one.std(ddof=1) / len(one) ** 0.5) for one in (n_pulls, plain))
     ratio = mean / base
     return {
+        "edition": EDITION,
         "instance": instance,
         "noise_std": noise_std,
         "way": way,
