@@ -243,7 +243,9 @@ class Ledger:
             newest.arms.append(arm)
         self.n_asked += 1
         self._asks[number] = ask
-        self._of_arm.setdefault(arm, []).append(ask)
+        if (asks := self._of_arm.get(arm)) is None:
+            asks = self._of_arm[arm] = []
+        asks.append(ask)
         return number, arm
 
     def _with_item(self, block: PlannedBlock | None, group: GroupLabel) -> GroupLabel:

@@ -450,8 +450,9 @@ def _parts(composed: Any, algorithm: str) -> tuple[Sampler, Rule]:
 
 
 def _batch_size(n: int) -> int:
-    n = check_count("n", n, least=1)
-    if n > MOST_ASKS:
+    if n == 1 and type(n) is int:  # nearly always
+        return n
+    if (n := check_count("n", n, least=1)) > MOST_ASKS:
         raise InvalidInput(f"`n` must be at most {MOST_ASKS:,}, got {n:,}; ask for further arms when needed.")
     return n
 

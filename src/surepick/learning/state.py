@@ -155,7 +155,8 @@ class LearnerState:
             self.log.append(("tell", self._arms.key_of(arm), value, ask, group))
             self.labels[n] = group
         else:
-            self.log.append(("tell", self._arms.key_of(arm), value, *(() if ask is None else (ask,))))
+            key = self._arms.key_of(arm)
+            self.log.append(("tell", key, value) if ask is None else ("tell", key, value, ask))
         if answered is None:
             place, has_block = self._place(ledger.n_asked), False
             self._asks_before.append(ledger.n_asked)
