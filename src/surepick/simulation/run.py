@@ -22,6 +22,7 @@ from surepick.learning.learner import Learner
 from surepick.learning.noise_models import NoiseModel, takes_scale
 from surepick.learning.snapshot import Algorithm
 from surepick.learning.spec import TaskOptions
+from surepick.sampling.base import weights_of
 from surepick.simulation.pools import PoolProblem
 from surepick.simulation.problems import Problem, VectorProblem
 from surepick.types import Array, IntArray
@@ -121,6 +122,8 @@ class Trace(NamedTuple):
     """Evidence for the leader (T,)."""
     counts: IntArray
     """Pulls of every arm (T, K)."""
+    weights: Array
+    """Weights w(t) of the design in force (T, K); NaN where the algorithm follows none."""
 
     @property
     def shares(self) -> Array:
@@ -133,24 +136,36 @@ class Trace(NamedTuple):
         different: IntArray = np.count_nonzero(self.counts, axis=1)
         return different
 
+    @property
+    def design_support(self) -> Array:
+        """Number of arms in the design in force (T,); NaN where the algorithm follows none."""
+        return np.where(np.isnan(self.weights[:, 0]), np.nan, np.count_nonzero(self.weights, axis=1))
+
 
 class _Recorder:
     """Records a run; called after every pull."""
 
     def __init__(self, n_arms: int) -> None:
         self._counts, self._due = np.zeros(n_arms, dtype=np.int64), 1
-        self._rows: list[tuple[int, float, IntArray]] = []
+        self._rows: list[tuple[int, float, IntArray, Array]] = []
 
     def __call__(self, learner: Learner, arm: Any) -> None:
         self._counts[arm] += 1
         n = int(self._counts.sum())
         if n >= self._due or learner.stopped:
-            self._rows.append((n, float(learner.decision.evidence), self._counts.copy()))
+            design = _design_of(learner)
+            weights = np.full(len(self._counts), 0.0 if design else math.nan)
+            weights[list(design)] = list(design.values())
+            self._rows.append((n, float(learner.decision.evidence), self._counts.copy(), weights))
             self._due = max(n + 1, math.ceil(TRACE_RATIO * n))
 
     def trace(self) -> Trace:
-        times, evidence, counts = zip(*self._rows, strict=True)
-        return Trace(np.array(times), np.array(evidence), np.array(counts))
+        return Trace(*map(np.array, zip(*self._rows, strict=True)))
+
+
+def _design_of(learner: Learner) -> Mapping[int, float]:
+    """Return the weights of the design in force by arm; empty if the algorithm follows none."""
+    return weights_of(learner.state.plans.sampler)
 
 
 class Outcome(NamedTuple):
@@ -167,6 +182,8 @@ class Outcome(NamedTuple):
     target: float
     lower_bound: float
     cost: float
+    design_support: float
+    """Number of arms in a design, the mean over the blocks of the run that followed one; NaN if none did."""
     trace: Trace | None = None
 
 
@@ -213,12 +230,15 @@ def run_with(
     # A block that is asked for at once has the same arms, and takes half the time: fixed budgets are simulated by the
     # thousand. Other runs end inside a block, if at all, where their records of before do.
     is_whole = learner.spec.goal == "fixed-budget" and learner.rule.needs_fixed_blocks
-    n_pulls = 0
+    n_pulls, n_blocks, sizes = 0, 0, list[int]()
     while not learner.stopped and n_pulls < job.max_pulls:
         n_wanted = max(1, min(learner.n_planned, job.max_pulls - n_pulls)) if is_whole else 1
         asked = _asked(learner, instance, n_wanted)
         if not asked:  # the budget is spent
             break
+        if learner.state.ledger.n_opened != n_blocks:
+            n_blocks = learner.state.ledger.n_opened
+            sizes.append(len(_design_of(learner)))
         for one in asked:
             tell(*one)
             n_pulls += 1
@@ -244,6 +264,7 @@ def run_with(
         target=float(decision.target),
         lower_bound=float(instance.bound),
         cost=float(learner.reader.cost),
+        design_support=float(np.mean(sizes)) if any(sizes := [size for size in sizes if size]) else math.nan,
     )
 
 
