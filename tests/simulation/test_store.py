@@ -151,7 +151,8 @@ def test_a_damaged_table_is_not_taken_over(tmp_path: Path, where: str) -> None:
         del data[len(data) // 2 :]
     else:
         # The pages of the first columns, of others, and the description of the file.
-        place = {"start": 60, "middle": 400, "late": len(data) // 2, "end": len(data) - 40}[where]
+        n_pages = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+        place = {"start": 60, "middle": 400, "late": n_pages - 80, "end": len(data) - 40}[where]
         for i in range(place, place + 20):
             data[i] ^= 0xFF
     table.write_bytes(data)

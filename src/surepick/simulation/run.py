@@ -168,6 +168,25 @@ def _design_of(learner: Learner) -> Mapping[int, float]:
     return weights_of(learner.state.plans.sampler)
 
 
+class _DesignSizes:
+    """Counts the arms of the designs of a run, one for each block that follows a design."""
+
+    def __init__(self) -> None:
+        self._n_blocks, self._sizes = 0, list[int]()
+
+    def look(self, learner: Learner) -> None:
+        """Take note of the design of a block that has just begun."""
+        n_blocks = learner.state.ledger.n_opened
+        if n_blocks != self._n_blocks and (design := _design_of(learner)):
+            self._sizes.append(len(design))
+        self._n_blocks = n_blocks
+
+    @property
+    def mean(self) -> float:
+        """Mean number of arms; NaN if the run followed no design."""
+        return float(np.mean(self._sizes)) if self._sizes else math.nan
+
+
 class Outcome(NamedTuple):
     """The record of one run."""
 
@@ -230,15 +249,13 @@ def run_with(
     # A block that is asked for at once has the same arms, and takes half the time: fixed budgets are simulated by the
     # thousand. Other runs end inside a block, if at all, where their records of before do.
     is_whole = learner.spec.goal == "fixed-budget" and learner.rule.needs_fixed_blocks
-    n_pulls, n_blocks, sizes = 0, 0, list[int]()
+    n_pulls, designs = 0, _DesignSizes()
     while not learner.stopped and n_pulls < job.max_pulls:
         n_wanted = max(1, min(learner.n_planned, job.max_pulls - n_pulls)) if is_whole else 1
         asked = _asked(learner, instance, n_wanted)
         if not asked:  # the budget is spent
             break
-        if learner.state.ledger.n_opened != n_blocks:
-            n_blocks = learner.state.ledger.n_opened
-            sizes.append(len(_design_of(learner)))
+        designs.look(learner)
         for one in asked:
             tell(*one)
             n_pulls += 1
@@ -264,7 +281,7 @@ def run_with(
         target=float(decision.target),
         lower_bound=float(instance.bound),
         cost=float(learner.reader.cost),
-        design_support=float(np.mean(sizes)) if any(sizes := [size for size in sizes if size]) else math.nan,
+        design_support=designs.mean,
     )
 
 

@@ -250,10 +250,11 @@ def _has_designs(db: sqlite3.Connection) -> bool:
     return any(name == DESIGN for _, name, *_ in db.execute("PRAGMA table_info(runs)"))
 
 
-def _schemas_of_before() -> list[Any]:
-    """Return the columns of tables of before: without the arms of designs, and without labels too."""
-    without_designs = schema().remove(len(_COLUMNS) + 1)
-    return [without_designs, without_designs.remove(len(_COLUMNS))]
+def _fits(found: Any) -> bool:
+    """Return whether these columns are those of a table of runs, of now or of before."""
+    pa = _arrow()
+    kept = [field for field in schema() if field.name not in _BEFORE or field.name in found.names]
+    return bool(found.equals(pa.schema(kept)))
 
 
 def _is_of_now(path: Path) -> bool:
@@ -262,7 +263,8 @@ def _is_of_now(path: Path) -> bool:
         return False
     pa = _arrow()
     try:
-        return pa.parquet.read_schema(path) not in _schemas_of_before()
+        found = pa.parquet.read_schema(path)
+        return bool(found.equals(schema())) or not _fits(found)
     except (OSError, pa.ArrowException):  # the reader of a damaged table says so
         return True
 
@@ -280,7 +282,7 @@ def check_table(path: Path) -> Any:
         raise SurepickError(f"there is no {path}; sweep the experiment first.") from error
     except (OSError, pa.ArrowException) as error:
         raise damaged(path) from error
-    if file.schema_arrow not in (schema(), *_schemas_of_before()):
+    if not _fits(file.schema_arrow):
         file.close()
         raise SurepickError(f"{path} is no table of runs: its columns are {', '.join(file.schema_arrow.names)}.")
     return file
