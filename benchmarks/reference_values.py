@@ -81,16 +81,16 @@ REFERENCES: Mapping[str, Reference] = {
     "xy-oracle": Reference(_MANY, _many, {**_PAPER, "theta": [1.0, 0.0]}, 476.45, 40.74, 20, _JEDRA, 60, 8),
     "frank-wolfe": Reference(_S6, _SOARE6, {**_PAPER, "delta": 0.1}, 854.0, 36.0, 300, _OTHER, 60, 2),
     "lingame": Reference(
-        _S6, _SOARE6, {**_PAPER, "stopping": "heuristic", "optimism": "log-t", "delta": 0.1},
+        _S6 + ", rule `heuristic`", _SOARE6, {**_PAPER, "stopping": "heuristic", "optimism": "log-t", "delta": 0.1},
         2319.0, math.nan, 1000, _WANG, 12, 1,
     ),
     "lingame-c": Reference(
-        _S6, _SOARE6, {**_PAPER, "stopping": "heuristic", "optimism": "log-t", "delta": 0.1},
+        _S6 + ", rule `heuristic`", _SOARE6, {**_PAPER, "stopping": "heuristic", "optimism": "log-t", "delta": 0.1},
         2498.0, math.nan, 1000, _WANG, 12, 1,
     ),
     "uniform": Reference(_S6, _SOARE6, {**_PAPER, "delta": 0.1}, 5451.0, math.nan, 1000, _WANG, 30, 2),
     "lingape": Reference(
-        _S6, _SOARE6, {**_PAPER, "stopping": "heuristic", "norm_bound": 2.0, "delta": 0.1},
+        _S6 + ", rule `heuristic`", _SOARE6, {**_PAPER, "stopping": "heuristic", "norm_bound": 2.0, "delta": 0.1},
         875.0, 84.0, 60, _OTHER, 20, 1,
     ),
     "lingifa": Reference(
@@ -106,7 +106,8 @@ REFERENCES: Mapping[str, Reference] = {
         {**_PAPER, "budget": 250, "most_draws": 20}, 0.276, _share(0.276, 2000), 2000, _OTHER, 100, 4,
     ),
     "top-two": Reference(
-        _B5, _BASIS, {**_LATE, "budget": 190, "leader": "thompson", "exploration": 0.0, "g_mix": 0.0},
+        _B5 + ", Thompson leader", _BASIS,
+        {**_LATE, "budget": 190, "leader": "thompson", "exploration": 0.0, "g_mix": 0.0},
         0.075, _share(0.075, 5000), 5000, _OTHER, 300, 20,
     ),
     "g-static": Reference(_S10, _SOARE10, _BUDGET, 0.1615, _share(0.1615, 4000), 4000, _OTHER, 300, 20),

@@ -419,9 +419,13 @@ def test_traces_say_the_way_of_a_run() -> None:
 
 def test_designs_are_recorded_where_there_are_any() -> None:
     """The weights of a fixed design, of phases and through blocks of repetitions; arms in turn follow none."""
+    cases: list[tuple[str, dict[str, Any]]] = [
+        ("g-static", {}),
+        ("rage", {}),
+        ("lazy-track-and-stop", {"noise": "per-arm"}),
+    ]
     fixed, phased, repeated = (
-        simulate(EASY, name, n_runs=1, seed=3, trace=True, **options).traces[0]
-        for name, options in (("g-static", {}), ("rage", {}), ("lazy-track-and-stop", {"noise": "per-arm"}))
+        simulate(EASY, name, n_runs=1, seed=3, trace=True, **options).traces[0] for name, options in cases
     )
     design = sp.optimal_design(EASY.X)
     np.testing.assert_allclose(fixed.weights[-1][design.support], design.weights, atol=0.02)
