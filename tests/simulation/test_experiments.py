@@ -52,7 +52,7 @@ def test_every_problem_can_be_made(name: str) -> None:
         ("paper-table-3", "seconds", 22),
         ("paper-table-4", "support design_support", 10),
         ("top-m", "n_pulls", 2),
-        ("misfit", "n_pulls", 3),
+        ("misfit", "n_pulls", 4),
     ],
 )
 def test_every_published_figure_finds_its_cell(name: str, quantity: str, n_figures: int) -> None:
