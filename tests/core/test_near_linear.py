@@ -71,7 +71,7 @@ def test_where_a_step_cannot_be_solved_the_slower_solver_takes_over(monkeypatch:
     def singular(H: Array, G: Array) -> Array:
         if G.ndim == 3:  # a step of all pairs
             raise np.linalg.LinAlgError
-        return solve(H, G)
+        return np.asarray(solve(H, G), dtype=np.float64)
 
     monkeypatch.setattr(np.linalg, "solve", singular)
     slow = model.nearest(w, mu, team)

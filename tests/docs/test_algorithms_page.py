@@ -3,6 +3,7 @@
 import doctest
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,12 +40,12 @@ def test_every_algorithm_has_a_row() -> None:
 def test_a_row_says_what_the_code_does(name: str) -> None:
     """The guarantee of the published rule, the practical rule, which is proved, and the year of the source."""
     row = (STOPPING | SPENDING)[name]
-    goal = {"budget": 100, "goal": "fixed-budget"} if name in FIXED_BUDGET else {}
+    goal: dict[str, Any] = {"budget": 100, "goal": "fixed-budget"} if name in FIXED_BUDGET else {}
     arms = sp.Sphere(3) if name in OF_VECTORS else BASIS.X
     decisions = {}
     for variant in ("paper", "practical"):
         needs = {} if name in OF_VECTORS else knowledge(name, BASIS, variant=variant)
-        slack = {"epsilon": 0.5} if name in OF_VECTORS else {}
+        slack: dict[str, Any] = {"epsilon": 0.5} if name in OF_VECTORS else {}
         learner = sp.create_learner(name, arms, noise_std=1.0, variant=variant, **goal, **needs, **slack)
         decisions[variant] = learner.decision
     assert decisions["practical"].guarantee == "proved"
