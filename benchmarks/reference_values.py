@@ -88,16 +88,16 @@ REFERENCES: Mapping[str, Reference] = {
         _S6 + ", rule `heuristic`", _SOARE6, {**_PAPER, "stopping": "heuristic", "optimism": "log-t", "delta": 0.1},
         2498.0, math.nan, 1000, _WANG, 12, 1,
     ),
-    "uniform": Reference(_S6, _SOARE6, {**_PAPER, "delta": 0.1}, 5451.0, math.nan, 1000, _WANG, 30, 2),
+    "uniform": Reference(_S6, _SOARE6, {**_PAPER, "delta": 0.1}, 5451.0, math.nan, 1000, _WANG, 30, 1),
     "lingape": Reference(
         _S6 + ", rule `heuristic`", _SOARE6, {**_PAPER, "stopping": "heuristic", "norm_bound": 2.0, "delta": 0.1},
         875.0, 84.0, 60, _OTHER, 20, 1,
     ),
     "lingifa": Reference(
         "Soare d = 2, theta = e1, noise 0.5", _soare_halves(), {**_PAPER, "norm_bound": 1.0},
-        3848.0, 60.7, 500, _REDA, 16, 1,
+        3848.0, 60.7, 500, _REDA, 5, 1,
     ),
-    "m-lingape": Reference("A, c = 0, the 3 best", reda_a(), {**_PAPER, "m": 3}, 577.0, 15.6, 500, _REDA, 40, 2),
+    "m-lingape": Reference("A, c = 0, the 3 best", reda_a(), {**_PAPER, "m": 3}, 577.0, 15.6, 500, _REDA, 40, 1),
     "mislid": Reference(
         "A, c = 0, the 3 best", reda_a(), {**_PAPER, "m": 3, "reward_bound": 1.419}, 890.0, 24.4, 500, _REDA, 20, 1
     ),
@@ -151,7 +151,7 @@ def values_of(name: str, n_runs: int, **changes: Any) -> Array:
         return np.array([is_wrong(seed, 20, times=(250,))[0] for seed in range(n_runs)], dtype=np.float64)
     options = {**reference.options, **changes}
     runs = sp.simulate(reference.problem, name, n_runs=n_runs, seed=SEED, n_jobs=1, **options)
-    return 1.0 - runs.correct if "budget" in options else runs.n_pulls.astype(np.float64)
+    return np.asarray(~runs.correct if "budget" in options else runs.n_pulls, dtype=np.float64)
 
 
 def apart(name: str, mean: float, scatter: float, n_runs: int) -> float:
