@@ -6,6 +6,7 @@ noise 1; seeds 0, 1, ... The paper variant with at most 20 draws a round; and it
 
 import math
 import sys
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -16,16 +17,16 @@ REFERENCE = {20: (2000, (0.276, 0.184, 0.096, 0.035)), 4000: (400, (0.233, 0.158
 """Draws at most, to the runs of the other implementation and its shares of wrong answers."""
 
 
-def is_wrong(seed: int, most_draws: int) -> list[bool]:
+def is_wrong(seed: int, most_draws: int, times: Sequence[int] = TIMES) -> list[bool]:
     """Return whether the answer is wrong at each of the times."""
     problem = sp.problems.soare(2, angle=0.1, scale=1.0)
     algorithm = sp.algorithms.Peps(variant="paper", most_draws=most_draws)
     learner = sp.create_learner(algorithm, problem.X, noise_std=1.0, delta=1e-30, seed=seed)
     rng, means, wrong = np.random.default_rng([8100, seed]), problem.X @ problem.theta, list[bool]()
-    for t in range(1, TIMES[-1] + 1):
+    for t in range(1, times[-1] + 1):
         (arm,) = learner.next_arms()
         learner.tell(arm, float(means[arm] + rng.standard_normal()))
-        if t in TIMES:
+        if t in times:
             wrong.append(learner.decision.best != problem.best)
     return wrong
 

@@ -256,21 +256,26 @@ N_EACH = 12
 PHASES = [PhaseOf(4, 2, 2.0 / N_EACH), PhaseOf(2, 1, 1.0 / N_EACH)]
 
 
-def wrong_answers(noise_std: float, n_runs: int = 400) -> int:
-    """Wrong answers of halving on a basis, where the noise is this."""
+def wrong_answers(name: str, noise_std: float, n_runs: int = 400) -> int:
+    """Wrong answers of a phased method on a basis, where the noise is this."""
     problem = Problem(X=HALVED.X, theta=HALVED.theta, noise_std=noise_std, name="halved")
     options: dict[str, Any] = {"budget": 8 * N_EACH, "goal": "fixed-budget", "variant": "paper", "n_jobs": 1}
-    return sp.simulate(problem, "lin-halving", n_runs=n_runs, seed=8, **options).n_errors
+    return sp.simulate(problem, name, n_runs=n_runs, seed=8, **options).n_errors
 
 
-def test_the_bound_is_kept() -> None:
+@pytest.mark.parametrize("name", ["lin-halving", "gse", "od-linbai"])
+def test_the_bound_is_kept(name: str) -> None:
     """Wrong answers in 400 runs, against the exact binomial limit of the bound (false alarm 1e-6)."""
-    bound = phased_error_bound(HALVED.gaps, PHASES)
+    phases = PHASES
+    if name == "od-linbai":  # 12 and 23 pulls of each arm left: ceil(m/4) and ceil(m/2)
+        m = pulls_of_phase(8 * N_EACH, 4, 4)
+        phases = [PhaseOf(n, n // 2, 2.0 / math.ceil(m / n)) for n in (4, 2)]
+    bound = phased_error_bound(HALVED.gaps, phases)
     assert 0.05 < bound < 0.12
     most = int(binom.isf(FALSE_ALARM, 400, bound))
-    assert wrong_answers(1.0) <= most
+    assert wrong_answers(name, 1.0) <= most
     # Noise that is three times larger than the bound is told exceeds it by far.
-    assert wrong_answers(3.0) > most
+    assert wrong_answers(name, 3.0) > most
 
 
 def test_the_bound_is_the_sum_of_the_proof() -> None:

@@ -61,6 +61,29 @@ def test_the_fit_is_that_of_least_squares_with_bounds(seed: int) -> None:
     assert w @ (y - fitted) ** 2 == pytest.approx(w @ (y - slow) ** 2, rel=1e-8)
 
 
+def test_where_a_step_cannot_be_solved_the_slower_solver_takes_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few arms with weight, and a misfit that explains the others: the run on instance B ended in a LinAlgError."""
+    model, w, mu = drawn(1)
+    y, team = mu + 1.0, np.argsort(-mu)[:2]
+    fitted, nearest = model.fit(w, y), model.nearest(w, mu, team)
+    solve = np.linalg.solve
+
+    def singular(H: Array, G: Array) -> Array:
+        if G.ndim == 3:  # a step of all pairs
+            raise np.linalg.LinAlgError
+        return np.asarray(solve(H, G), dtype=np.float64)
+
+    monkeypatch.setattr(np.linalg, "solve", singular)
+    slow = model.nearest(w, mu, team)
+    assert slow.distance == pytest.approx(nearest.distance, rel=1e-6)
+
+    def always(*_: Array) -> Array:
+        raise np.linalg.LinAlgError
+
+    monkeypatch.setattr(np.linalg, "solve", always)
+    np.testing.assert_allclose(model.fit(w, y), fitted, atol=1e-6)
+
+
 def test_limits_are_linear_and_unstructured_means() -> None:
     """Without misfit gap^2 over the norm of A^-1; with a large one gap^2 over 1/w_i + 1/w_j; and in between."""
     rng = np.random.default_rng(3)

@@ -76,6 +76,7 @@ def _rows(cell: Cell, n_pulls: list[int], columns: dict[str, list[Any]]) -> list
         "target": 3.0,
         "lower_bound": 100.0,
         "version": "1.2.3",
+        "design_support": 2.5,
     }
     given = [{name: values[run] for name, values in columns.items()} for run in range(len(n_pulls))]
     return [{**cell_columns(cell), **usual, "run": run, "n_pulls": n, **given[run]} for run, n in enumerate(n_pulls)]

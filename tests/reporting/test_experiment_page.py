@@ -291,7 +291,9 @@ def test_z_without_any_spread() -> None:
 def test_a_single_run_has_no_standard_error() -> None:
     """And nothing is made up for it."""
     one = {"run": np.array([0]), "n_pulls": np.array([50]), "stopped": np.array([True]), "correct": np.array([True])}
-    one |= {name: np.array([1.0]) for name in ("support", "seconds", "evidence", "target", "lower_bound")}
+    one |= {
+        name: np.array([1.0]) for name in ("support", "seconds", "design_support", "evidence", "target", "lower_bound")
+    }
     summary = summarize(CELLS["default"], {**one, "version": np.array(["1"])})
     assert summary.quantities["n_pulls"].mean == 50
     assert math.isnan(summary.quantities["n_pulls"].se)

@@ -38,6 +38,7 @@ def table(
             "stopped": True,
             "correct": run not in wrong,
             "support": 3,
+            "design_support": 2.5,
             "seconds": 0.5,
             "evidence": 1.0,
             "target": 1.0,

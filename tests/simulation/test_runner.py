@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from surepick.arms.finite import FiniteArms
 from surepick.core.design import lower_bound
 from surepick.errors import InvalidInput
 from surepick.simulation import Problem, Runs, problems, simulate
-from surepick.simulation.run import _normals, run_seeds
+from surepick.simulation.run import Job, _normals, run_once, run_seeds
 from surepick.simulation.runs import _weights_of, brief
 
 EASY = problems.unit_basis([1.0, 0.2, 0.0])
@@ -402,6 +403,9 @@ def test_traces_say_the_way_of_a_run() -> None:
         assert trace.counts.shape == (len(trace.times), 3)
         assert trace.evidence[-1] >= np.log(1e6)
         assert trace.support.tolist() == [int((row > 0).sum()) for row in trace.counts]
+        assert np.isnan(trace.weights[0]).all()  # no design before the first estimate
+        assert trace.weights[-1].sum() == pytest.approx(1.0)
+        assert trace.design_support[-1] == (trace.weights[-1] > 0).sum()
     design = sp.characteristic_time(EASY.X, EASY.theta)
     weights = dict(zip(design.support.tolist(), design.weights.tolist(), strict=True))
     assert abs(runs.traces[0].shares[-1] - [weights.get(arm, 0.0) for arm in range(3)]).max() < 0.2
@@ -411,6 +415,41 @@ def test_traces_say_the_way_of_a_run() -> None:
         plain.plot_shares()
     with pytest.raises(InvalidInput, match="`trace` needs a list of arms"):
         simulate(problems.sphere_set(2), n_runs=1, trace=True)
+
+
+def test_designs_are_recorded_where_there_are_any() -> None:
+    """The weights of a fixed design, of phases and through blocks of repetitions; arms in turn follow none."""
+    cases: list[tuple[str, dict[str, Any]]] = [
+        ("g-static", {}),
+        ("rage", {}),
+        ("lazy-track-and-stop", {"noise": "per-arm"}),
+    ]
+    fixed, phased, repeated = (
+        simulate(EASY, name, n_runs=1, seed=3, trace=True, **options).traces[0] for name, options in cases
+    )
+    design = sp.optimal_design(EASY.X)
+    np.testing.assert_allclose(fixed.weights[-1][design.support], design.weights, atol=0.02)
+    assert (fixed.weights[-1] == fixed.weights[0]).all()
+    assert phased.weights[-1].sum() == repeated.weights[-1].sum() == pytest.approx(1.0)
+    in_turn = simulate(EASY, "uniform", n_runs=1, seed=3, trace=True).traces[0]
+    assert np.isnan(in_turn.weights).all()
+    assert np.isnan(in_turn.design_support).all()
+
+
+def test_designs_of_the_many_arms_have_two_arms() -> None:
+    """As published without averaging, 2.04: the optimal design has two arms, and a design near it one more."""
+    options: dict[str, Any] = {"variant": "paper", "stopping": "paper-appendix", "tracking": "current"}
+    exact, usual = (
+        np.mean([run_once(job, run).design_support for run in range(12)])
+        for job in (
+            Job(lambda seed: problems.many_arms(1000, seed=seed), seed=160, options={**options, **more})
+            for more in ({"design_gap": 1e-6}, {})
+        )
+    )
+    assert 2.0 <= exact < 2.15
+    assert 2.9 < usual <= 3.0
+    with pytest.raises(InvalidInput, match="`design_gap` must be a relative gap"):
+        simulate(EASY, design_gap=0.0, n_runs=1)
 
 
 def test_a_budget_that_ended_the_runs_is_named() -> None:

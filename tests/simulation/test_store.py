@@ -32,6 +32,7 @@ def row(cell: int, run: int, n_pulls: int = 5, of: Experiment = EXPERIMENT) -> d
         "target": 2.0,
         "lower_bound": math.nan,
         "version": "0",
+        "design_support": 2.5,
     }
 
 
@@ -72,7 +73,7 @@ def test_columns_are_as_documented(tmp_path: Path) -> None:
         "algorithm": "string", "options": "string", "delta": "double", "seed": "int64", "n_pulls": "int64",
         "stopped": "bool", "correct": "bool", "support": "int64", "seconds": "double", "evidence": "double",
         "target": "double", "lower_bound": "double", "version": "string",
-        "label": "string",
+        "label": "string", "design_support": "double",
     }  # fmt: skip
     (found,) = table.to_pylist()
     assert math.isnan(found.pop("lower_bound"))
@@ -150,7 +151,8 @@ def test_a_damaged_table_is_not_taken_over(tmp_path: Path, where: str) -> None:
         del data[len(data) // 2 :]
     else:
         # The pages of the first columns, of others, and the description of the file.
-        place = {"start": 60, "middle": 400, "late": len(data) // 2, "end": len(data) - 40}[where]
+        n_pages = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+        place = {"start": 60, "middle": 400, "late": n_pages - 80, "end": len(data) - 40}[where]
         for i in range(place, place + 20):
             data[i] ^= 0xFF
     table.write_bytes(data)
@@ -234,6 +236,26 @@ def test_the_table_has_the_names_of_problems(tmp_path: Path) -> None:
     assert [columns["label"].tolist() for _, columns in read_cells(path, ["run", "label"])] == [[""]] * 4
     settle(tmp_path, tiny(('name = "unit_basis"', 'name = "unit_basis"\nlabel = "first {means[0]}"')))
     assert list(names()) == ["first 3.0", "first 2.0"]
+
+
+def test_runs_of_before_have_no_arms_of_designs(tmp_path: Path) -> None:
+    """A folder without the column goes on with it: old runs stay, checksums and all, and have NaN there."""
+    path, database = tmp_path / TABLE, tmp_path / "runs.sqlite"
+    old = row(0, 0) | {"design_support": math.nan}  # its checksum is that of before
+    with Store(tmp_path, EXPERIMENT) as store:
+        store.append([old])
+        store._db.execute("ALTER TABLE runs DROP COLUMN design_support")
+        store._is_settled = True
+    pq.write_table(pq.read_table(path).drop_columns("design_support"), path)
+    found = [columns["design_support"].tolist() for _, columns in read_cells(path, ["run", "design_support"])]
+    assert repr(found) == "[[nan]]"
+    with Store(tmp_path, EXPERIMENT) as store:
+        store.append([row(0, 1)])
+    assert repr(pq.read_table(path)["design_support"].to_pylist()) == "[nan, 2.5]"
+    database.unlink()  # the table alone, of before: its runs are taken over
+    pq.write_table(pq.read_table(path).drop_columns(["design_support", "label"]), path)
+    settle(tmp_path, EXPERIMENT)
+    assert repr(pq.read_table(path)["design_support"].to_pylist()) == "[nan, nan]"
 
 
 def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

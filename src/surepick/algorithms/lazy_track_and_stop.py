@@ -28,6 +28,7 @@ from surepick.algorithms.rounds import Rounds, RoundsDesign
 from surepick.arms.base import ArmSet, RowSubset
 from surepick.arms.views import LARGE, ScaledArms, Task, divided
 from surepick.core.betting.bounded import variances_by
+from surepick.core.checks import check_tol
 from surepick.core.design import Design
 from surepick.core.design.directions import GapDirections, RowDirections
 from surepick.core.design.generation import PreparedArms
@@ -94,6 +95,8 @@ class LazyTrackAndStop(Options):
         g_mix: share of the G-optimal design mixed into every design; default 0.05 under the betting rule (0.1 for the m
             best), else 0.1, which decays as 1/sqrt(t) once t > 200 d under rules that pay for the determinant.
         elimination: default on if the rule keeps refuted candidates, except in the paper variant.
+        design_gap: proved relative gap of every design, which then has as few arms as that allows; default 0.3/sqrt(t)
+            after t results, between 0.01 and 0.05.
         design: on a set of vectors, see `rounds.Rounds`.
 
     Examples:
@@ -111,6 +114,7 @@ class LazyTrackAndStop(Options):
     exploration: float | None = None
     g_mix: float | None = None
     elimination: bool | None = None
+    design_gap: float | None = None
     design: RoundsDesign | None = None
 
     takes_vectors: ClassVar[bool] = True
@@ -173,6 +177,7 @@ class LazyTrackAndStop(Options):
             lazy=LAZY if self.schedule is None and task.batch is None and not (is_paper or by_sets) else 1.0,
             first=FIRST_BLOCK if by_sets else 2,
             onto=None if pairs is None else pairs.onto,
+            gap=None if self.design_gap is None else check_tol(self.design_gap, "design_gap"),
         )
         return sampler if pairs is None else PairSampler(sampler, pairs), rule
 
@@ -244,6 +249,8 @@ class LazySampler:
     """Pulls per feature before the first design."""
     onto: Array | None = None
     """Maps theta of the results to that of the task, if the arms of the task are pairs; None: they are the same."""
+    gap: float | None = None
+    """Proved relative gap of every design; None: as the estimate allows."""
 
     def __post_init__(self) -> None:
         self._arms = self.task.rows
@@ -284,7 +291,11 @@ class LazySampler:
             return  # estimates tie or nearly so: the design in force stays
         tol = LARGE_TOL if is_large else min(max(TIGHTEST_TOL, 0.3 * context.n_pulls**-0.5), LOOSEST_TOL)
         self._design = separating_design(
-            self._ground(context), directions, tol=tol, warm_start=self._design, is_sparse=False
+            self._ground(context),
+            directions,
+            tol=tol if self.gap is None else self.gap,
+            warm_start=self._design,
+            is_sparse=self.gap is not None,
         )
         self._solved_for, self._solved_at = solved_for, context.n_pulls
         share = self._share_now()
@@ -427,3 +438,7 @@ class LazySampler:
     def planned(self) -> dict[int, float]:
         """Return the sum of the designs so far."""
         return self.tracker.wanted
+
+    def weights(self) -> dict[int, float]:
+        """Return the weights of the design in force, its share of the G-optimal design included; none before it."""
+        return {} if self._design is None else self.tracker.weights()

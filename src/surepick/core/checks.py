@@ -143,10 +143,10 @@ def check_misfit(misfit: object) -> float:
     return check_number("misfit", misfit, needed=needed, allowed=lambda x: 0.0 <= x <= 1e40, advice=advice)
 
 
-def check_tol(tol: object) -> float:
+def check_tol(tol: object, name: str = "tol") -> float:
     """Return a relative gap as a float in [1e-12, 1]: tighter is below what floating point can certify."""
     needed, advice = "a relative gap between 1e-12 and 1", "1e-4 is the usual choice"
-    return check_number("tol", tol, needed=needed, allowed=lambda x: 1e-12 <= x <= 1.0, advice=advice)
+    return check_number(name, tol, needed=needed, allowed=lambda x: 1e-12 <= x <= 1.0, advice=advice)
 
 
 def check_count(name: str, value: object, *, least: int) -> int:

@@ -81,7 +81,10 @@ class NearLinear:
             else:
                 G = (w * (y - linear)) @ self.X
             H = ((w * is_active) @ self._outer + REGULAR * (w @ self._outer)).reshape(dim, dim)
-            theta = theta + np.linalg.solve(H, G)
+            try:
+                theta = theta + np.linalg.solve(H, G)
+            except np.linalg.LinAlgError:  # few arms have weight, and the misfit explains the others
+                break
         return self._exactly(w, y)
 
     def nearest(self, w: Array, mu: Array, members: IntArray, slack: float = 0.0) -> Nearest:
@@ -148,7 +151,10 @@ class NearLinear:
             a_i, a_j = is_active[rows, i], is_active[rows, j]
             h = a_i[:, None] * self.X[i] - a_j[:, None] * self.X[j]
             c = np.where(a_i, 0.0, 1.0 / w[i]) + np.where(a_j, 0.0, 1.0 / w[j])
-            solved = np.linalg.solve(H, np.stack([G1, h], axis=2))
+            try:
+                solved = np.linalg.solve(H, np.stack([G1, h], axis=2))
+            except np.linalg.LinAlgError:  # as in `fit`
+                break
             d_nu = (G2 - np.einsum("pd,pd->p", h, solved[:, :, 0])) / (c + np.einsum("pd,pd->p", h, solved[:, :, 1]))
             d_theta = -solved[:, :, 0] - solved[:, :, 1] * d_nu[:, None]
             theta, nu = theta + left[:, None] * d_theta, nu + left * d_nu

@@ -46,6 +46,7 @@ QUANTITIES = {
     "n_pulls": "pulls",
     "seconds": "CPU seconds",
     "support": "arms pulled",
+    "design_support": "arms in a design",
     "ratio": "pulls / lower bound",
     "error": "share of wrong answers",
 }
@@ -58,7 +59,7 @@ LEGEND_WIDTH = 36
 PATH_SECONDS = 3.0
 """Longest time of a run that is repeated to draw its evidence path."""
 
-MEASURED = ("n_pulls", "seconds", "support", "evidence", "target")
+MEASURED = ("n_pulls", "seconds", "support", "design_support", "evidence", "target")
 COLUMNS = ("run", "stopped", "correct", "lower_bound", "version", *MEASURED)
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.9, 0.95)
 """Levels of the quantiles of the pulls in a summary."""
@@ -214,10 +215,10 @@ def summarize(
     if np.isfinite(bound).all() and not spends_all:
         with np.errstate(divide="ignore"):  # a risk of one half has the lower bound 0
             values |= {"lower_bound": bound, "ratio": values["n_pulls"] / bound}
-    quantities = {name: estimated(array) for name, array in values.items()}
+    quantities = {name: estimated(array) for name, array in values.items() if not np.isnan(array).all()}
     quantities["error"] = estimated_share(columns["stopped"] & ~columns["correct"])
     n_unfinished, n_errors = int((~columns["stopped"]).sum()), int((columns["stopped"] & ~columns["correct"]).sum())
-    ours = [compare(figure, cell, quantities[figure.quantity], n_unfinished=n_unfinished) for figure in figures]
+    ours = [compare(figure, cell, quantities.get(figure.quantity), n_unfinished=n_unfinished) for figure in figures]
     return Summary(
         cell=cell,
         compared=tuple(ours),
@@ -256,7 +257,8 @@ def compare(figure: Published, cell: experiments.Cell, ours: Estimated | None, *
     is_plugin = cell.algorithm.plugin is not None
     is_repeated = is_plugin or cell.algorithm.options.get("variant") == "paper"
     can_be_better = {
-        "n_pulls": not is_repeated, "seconds": not is_plugin, "support": False, "error": not is_repeated,
+        "n_pulls": not is_repeated, "seconds": not is_plugin, "support": False, "design_support": False,
+        "error": not is_repeated,
     }[figure.quantity]  # fmt: skip
     verdict: Verdict = "open"
     if ours is None:

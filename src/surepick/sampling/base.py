@@ -81,6 +81,20 @@ class Apportions(Protocol):
 
 
 @runtime_checkable
+class HasDesign(Protocol):
+    """A sampler that follows designs and reports the one in force."""
+
+    def weights(self) -> Mapping[int, float]:
+        """Return the weights w(t) of the design in force by arm, with sum 1; empty before the first estimate."""
+        ...
+
+
+def weights_of(sampler: Sampler) -> Mapping[int, float]:
+    """Return the weights of the design that a sampler follows now; empty if it follows none."""
+    return sampler.weights() if isinstance(sampler, HasDesign) else {}
+
+
+@runtime_checkable
 class Follows(Protocol):
     """A sampler that can record many arms at once, faster than by choosing them again."""
 
@@ -180,6 +194,10 @@ class JoinedBlocks(Sampler):
         """Return the plan of the wrapped sampler."""
         return self._sampler.planned() if isinstance(self._sampler, Apportions) else {}
 
+    def weights(self) -> Mapping[int, float]:
+        """Return the design of the wrapped sampler."""
+        return weights_of(self._sampler)
+
 
 # Repetitions in a block. More repetitions estimate the noise better: three, four and eight lose 15, 12 and 6 % of a
 # small difference. But each repetition must hold all needed arms, and short blocks have few pulls. With at most 4, 5,
@@ -235,6 +253,10 @@ class SubBlocks(Sampler):
     def planned(self) -> Mapping[int, float]:
         """Return the plan of the wrapped sampler: one repetition of each block, in the same proportions as all."""
         return self._sampler.planned() if isinstance(self._sampler, Apportions) else {}
+
+    def weights(self) -> Mapping[int, float]:
+        """Return the design of the wrapped sampler."""
+        return weights_of(self._sampler)
 
 
 @final

@@ -7,13 +7,13 @@ The sequence of arms is the same for all results and all batch sizes.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol, final
 
 import numpy as np
 
 from surepick.core.linalg import inverse
-from surepick.sampling.base import Sampler, SamplerContext
+from surepick.sampling.base import HasDesign, Sampler, SamplerContext
 from surepick.sampling.schedules import ScheduleOption, schedule_for
 from surepick.stopping.base import Rule
 from surepick.types import Array, IntArray
@@ -88,6 +88,10 @@ class FixedSampler(Sampler):
     def pulls_per_nat(self) -> float:
         """Return the given pulls per nat of evidence."""
         return self._pulls_per_nat
+
+    def weights(self) -> Mapping[int, float]:
+        """Return the weights of the design; empty if the arms come from no design."""
+        return self._source.weights() if isinstance(self._source, HasDesign) else {}
 
 
 @final

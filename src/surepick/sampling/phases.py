@@ -4,6 +4,7 @@ Notation: w weights on the support of a design, A(w) = sum w_i x_i x_i'; rows (m
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, final
 
@@ -189,6 +190,11 @@ class PhasedSampler:
     def pulls_per_nat(self) -> float:
         """Return the value of the plan; inf for a design for all pairs, where the cost of the last pair is unknown."""
         return math.inf if self._pulls is None else self._pulls.pulls_per_nat
+
+    def weights(self) -> Mapping[int, float]:
+        """Return the proportions of the block."""
+        pulls = self._pulls
+        return {} if pulls is None else dict(zip(pulls.arms.tolist(), (pulls.counts / pulls.n).tolist(), strict=True))
 
 
 class PhaseEnd(Protocol):

@@ -79,6 +79,11 @@ class Tracker:
         """Pulls per arm that all designs so far ask for, or the current design if it alone counts."""
         return dict(zip(self.arms.tolist(), np.maximum(self._due, 0.0).tolist(), strict=True))
 
+    def weights(self) -> dict[int, float]:
+        """Return the weights of the current design."""
+        used = self._w > 0.0
+        return dict(zip(self.arms[used].tolist(), self._w[used].tolist(), strict=True))
+
     def note(self, arm: int) -> None:
         """Count a pull that replaces a pull of the current design; the replaced pull stays due."""
         self.follow([arm])

@@ -37,7 +37,8 @@ list: `means = [[1.0, 0.5, 0.0]]`.
     figures = "table_2"                     of experiments/published.csv, as far as they fit; or a figure of your own:
     problem = { n_arms = 1000 }             as in `only`
     mean = 1206.0, se = 30.0                `se` is optional
-    quantity = "n_pulls"                    optional: or "seconds", "support", "error" (share of wrong answers)
+    quantity = "n_pulls"                    optional: or "seconds", "support" (arms pulled), "design_support" (arms in a
+                                            design), "error" (share of wrong answers)
     delta = 0.05                            optional: for all risks if left out
     source = "..."
 
@@ -374,8 +375,8 @@ class Published(Table):
     problem: Values = {}
     mean: float = Field(description="a number")
     se: float | None = Field(None, description="a number")
-    quantity: Literal["n_pulls", "seconds", "support", "error"] = Field(
-        "n_pulls", description="one of n_pulls, seconds, support, error"
+    quantity: Literal["n_pulls", "seconds", "support", "design_support", "error"] = Field(
+        "n_pulls", description="one of n_pulls, seconds, support, design_support, error"
     )
     delta: Risk | None = Field(None, description="a number")
     source: Text

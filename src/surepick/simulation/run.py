@@ -22,6 +22,7 @@ from surepick.learning.learner import Learner
 from surepick.learning.noise_models import NoiseModel, takes_scale
 from surepick.learning.snapshot import Algorithm
 from surepick.learning.spec import TaskOptions
+from surepick.sampling.base import weights_of
 from surepick.simulation.pools import PoolProblem
 from surepick.simulation.problems import Problem, VectorProblem
 from surepick.types import Array, IntArray
@@ -121,6 +122,8 @@ class Trace(NamedTuple):
     """Evidence for the leader (T,)."""
     counts: IntArray
     """Pulls of every arm (T, K)."""
+    weights: Array
+    """Weights w(t) of the design in force (T, K); NaN where the algorithm follows none."""
 
     @property
     def shares(self) -> Array:
@@ -133,24 +136,55 @@ class Trace(NamedTuple):
         different: IntArray = np.count_nonzero(self.counts, axis=1)
         return different
 
+    @property
+    def design_support(self) -> Array:
+        """Number of arms in the design in force (T,); NaN where the algorithm follows none."""
+        return np.where(np.isnan(self.weights[:, 0]), np.nan, np.count_nonzero(self.weights, axis=1))
+
 
 class _Recorder:
     """Records a run; called after every pull."""
 
     def __init__(self, n_arms: int) -> None:
         self._counts, self._due = np.zeros(n_arms, dtype=np.int64), 1
-        self._rows: list[tuple[int, float, IntArray]] = []
+        self._rows: list[tuple[int, float, IntArray, Array]] = []
 
     def __call__(self, learner: Learner, arm: Any) -> None:
         self._counts[arm] += 1
         n = int(self._counts.sum())
         if n >= self._due or learner.stopped:
-            self._rows.append((n, float(learner.decision.evidence), self._counts.copy()))
+            design = _design_of(learner)
+            weights = np.full(len(self._counts), 0.0 if design else math.nan)
+            weights[list(design)] = list(design.values())
+            self._rows.append((n, float(learner.decision.evidence), self._counts.copy(), weights))
             self._due = max(n + 1, math.ceil(TRACE_RATIO * n))
 
     def trace(self) -> Trace:
-        times, evidence, counts = zip(*self._rows, strict=True)
-        return Trace(np.array(times), np.array(evidence), np.array(counts))
+        return Trace(*map(np.array, zip(*self._rows, strict=True)))
+
+
+def _design_of(learner: Learner) -> Mapping[int, float]:
+    """Return the weights of the design in force by arm; empty if the algorithm follows none."""
+    return weights_of(learner.state.plans.sampler)
+
+
+class _DesignSizes:
+    """Counts the arms of the designs of a run, one for each block that follows a design."""
+
+    def __init__(self) -> None:
+        self._n_blocks, self._sizes = 0, list[int]()
+
+    def look(self, learner: Learner) -> None:
+        """Take note of the design of a block that has just begun."""
+        n_blocks = learner.state.ledger.n_opened
+        if n_blocks != self._n_blocks and (design := _design_of(learner)):
+            self._sizes.append(len(design))
+        self._n_blocks = n_blocks
+
+    @property
+    def mean(self) -> float:
+        """Mean number of arms; NaN if the run followed no design."""
+        return float(np.mean(self._sizes)) if self._sizes else math.nan
 
 
 class Outcome(NamedTuple):
@@ -167,6 +201,8 @@ class Outcome(NamedTuple):
     target: float
     lower_bound: float
     cost: float
+    design_support: float
+    """Number of arms in a design, the mean over the blocks of the run that followed one; NaN if none did."""
     trace: Trace | None = None
 
 
@@ -215,12 +251,13 @@ def run_with(
     # With offsets of groups a block is a group.
     is_whole = learner.spec.goal == "fixed-budget" and learner.rule.needs_fixed_blocks
     is_whole = is_whole or learner.spec.groups == "offset"
-    n_pulls = 0
+    n_pulls, designs = 0, _DesignSizes()
     while not learner.stopped and n_pulls < job.max_pulls:
         n_wanted = max(1, min(learner.n_planned, job.max_pulls - n_pulls)) if is_whole else 1
         asked = _asked(learner, instance, n_wanted)
         if not asked:  # the budget is spent
             break
+        designs.look(learner)
         for one in asked:
             tell(*one)
             n_pulls += 1
@@ -246,6 +283,7 @@ def run_with(
         target=float(decision.target),
         lower_bound=float(instance.bound),
         cost=float(learner.reader.cost),
+        design_support=designs.mean,
     )
 
 

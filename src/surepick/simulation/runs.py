@@ -53,7 +53,7 @@ class Runs:
     """Cost of each run; the number of pulls if all arms cost the same. None if not recorded."""
     traces: Sequence[Any] = ()
     """One for each run with `simulate(..., trace=True)`: `times` (T,), `evidence` (T,), `counts` (T, K), `shares`
-    (T, K) and `support` (T,)."""
+    (T, K), `support` (T,), the `weights` (T, K) of the design in force, and its `design_support` (T,)."""
 
     def plot_shares(self, weights: Any = None, *, run: int = 0) -> Any:
         """Return a figure of the share of every arm among the pulls of a run, beside the weights of a design.

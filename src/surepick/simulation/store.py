@@ -58,15 +58,17 @@ _OF_RUN = {
     "evidence": float, "target": float, "lower_bound": float, "version": str,
 }  # fmt: skip
 _COLUMNS = {"key": str, "run": int} | _OF_CELL | _OF_RUN
-LABEL = "label"
-"""The column of the table with the name of the problem in reports. Tables of before do not have it."""
+LABEL, DESIGN = "label", "design_support"
+"""Columns that tables of before do not have: the name of the problem in reports, and arms in a design."""
+_BEFORE: Mapping[str, Any] = {LABEL: "", DESIGN: math.nan}
+"""What stands in their place."""
 
 
 def schema() -> Any:
     """Return the columns of the table."""
     pa = _arrow()
     kinds = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
-    columns = {**_COLUMNS, LABEL: str}
+    columns = {**_COLUMNS, LABEL: str, DESIGN: float}
     return pa.schema([pa.field(name, kinds[kind], nullable=False) for name, kind in columns.items()])
 
 
@@ -128,11 +130,14 @@ class Store:
             raise _without_experiment(self.folder)
         if is_new:
             self._db.execute(f"CREATE TABLE cells ({', '.join(_OF_CELL)}, place, PRIMARY KEY (key))")
-            self._db.execute(f"CREATE TABLE runs ({', '.join(_OF_RUN)}, crc, PRIMARY KEY (key, run)) WITHOUT ROWID")
+            of_run = ", ".join((*_OF_RUN, "crc", DESIGN))
+            self._db.execute(f"CREATE TABLE runs ({of_run}, PRIMARY KEY (key, run)) WITHOUT ROWID")
             for table in _groups(self.folder / TABLE) if (self.folder / TABLE).exists() else ():
-                rows = table.to_pylist()
+                rows = [{**_BEFORE, **row} for row in table.to_pylist()]
                 self._insert("cells", [(*(row[name] for name in _OF_CELL), None) for row in rows])
                 self._insert("runs", map(_checked, rows))
+        elif not _has_designs(self._db):
+            self._db.execute(f"ALTER TABLE runs ADD COLUMN {DESIGN}")
         placed = "SELECT * FROM cells WHERE place IS NOT NULL ORDER BY place"
         before = self._db.execute(placed).fetchall()
         self._db.execute("UPDATE cells SET place = NULL")
@@ -178,7 +183,7 @@ class Store:
         pa = _arrow()
         with _clear_errors(self.folder / DATABASE):
             has_runs = self._db.execute("SELECT 1 FROM runs").fetchone() is not None
-            if not has_runs or (self._is_settled and _has_labels(self.folder / TABLE)):
+            if not has_runs or (self._is_settled and _is_of_now(self.folder / TABLE)):
                 return
             with (
                 replacing(self.folder / TABLE, is_only_writer=True) as path,
@@ -198,14 +203,15 @@ class Store:
 
     def _insert(self, table: str, rows: Iterable[tuple[Any, ...]]) -> None:
         # A cell is replaced, because its texts may be new; a saved run stays.
-        verb, n = ("REPLACE", len(_OF_CELL)) if table == "cells" else ("IGNORE", len(_OF_RUN))
+        verb, n = ("REPLACE", len(_OF_CELL)) if table == "cells" else ("IGNORE", len(_OF_RUN) + 1)
         self._db.executemany(f"INSERT OR {verb} INTO {table} VALUES (?{', ?' * n})", rows)  # noqa: S608
 
 
 def _checked(row: Row) -> tuple[Any, ...]:
     """Return a run as a row of the database, with its checksum."""
-    values = tuple(kind(row[name]) for name, kind in _OF_RUN.items())
-    return *values, zlib.crc32(repr(values).encode())
+    values, size = tuple(kind(row[name]) for name, kind in _OF_RUN.items()), float(row[DESIGN])
+    # Runs of before have no design, and their checksums stay.
+    return *values, zlib.crc32(repr(values if math.isnan(size) else (*values, size)).encode()), size
 
 
 def _restored(row: tuple[Any, ...]) -> dict[str, Any]:
@@ -213,11 +219,11 @@ def _restored(row: tuple[Any, ...]) -> dict[str, Any]:
     try:
         found = {
             name: math.nan if value is None else kind(value)  # SQLite has no NaN
-            for (name, kind), value in zip(_COLUMNS.items(), row, strict=False)
+            for (name, kind), value in zip({**_COLUMNS, DESIGN: float}.items(), row, strict=False)
         }
     except (TypeError, ValueError) as error:
         raise sqlite3.DatabaseError from error
-    if _checked(found)[-1] != row[-1]:
+    if _checked(found)[-2] != row[-1]:
         raise sqlite3.DatabaseError
     return found
 
@@ -225,8 +231,9 @@ def _restored(row: tuple[Any, ...]) -> dict[str, Any]:
 def _saved(db: sqlite3.Connection) -> Iterator[list[dict[str, Any]]]:
     """Yield the runs of the experiment in the order of the table, in chunks."""
     names = ", ".join(f"{'cells' if name in _OF_CELL else 'runs'}.{name}" for name in _COLUMNS)
+    size = DESIGN if _has_designs(db) else "NULL"
     found = db.execute(
-        f"SELECT {names}, crc FROM cells JOIN runs USING (key) WHERE place IS NOT NULL ORDER BY place, run"  # noqa: S608
+        f"SELECT {names}, {size}, crc FROM cells JOIN runs USING (key) WHERE place IS NOT NULL ORDER BY place, run"  # noqa: S608
     )
     while rows := [_restored(row) for row in found.fetchmany(GROUP)]:
         yield rows
@@ -238,17 +245,26 @@ def settle(folder: Path, experiment: Experiment) -> None:
         pass
 
 
-def _schema_of_before() -> Any:
-    return schema().remove(len(_COLUMNS))
+def _has_designs(db: sqlite3.Connection) -> bool:
+    """Return whether the runs have the arms of their designs, as those of before do not."""
+    return any(name == DESIGN for _, name, *_ in db.execute("PRAGMA table_info(runs)"))
 
 
-def _has_labels(path: Path) -> bool:
-    """Return whether a table exists and has the labels of problems."""
+def _fits(found: Any) -> bool:
+    """Return whether these columns are those of a table of runs, of now or of before."""
+    pa = _arrow()
+    kept = [field for field in schema() if field.name not in _BEFORE or field.name in found.names]
+    return bool(found.equals(pa.schema(kept)))
+
+
+def _is_of_now(path: Path) -> bool:
+    """Return whether a table exists and has all columns."""
     if not path.exists():
         return False
     pa = _arrow()
     try:
-        return not pa.parquet.read_schema(path).equals(_schema_of_before())
+        found = pa.parquet.read_schema(path)
+        return bool(found.equals(schema())) or not _fits(found)
     except (OSError, pa.ArrowException):  # the reader of a damaged table says so
         return True
 
@@ -266,7 +282,7 @@ def check_table(path: Path) -> Any:
         raise SurepickError(f"there is no {path}; sweep the experiment first.") from error
     except (OSError, pa.ArrowException) as error:
         raise damaged(path) from error
-    if not file.schema_arrow.equals(schema()) and not file.schema_arrow.equals(_schema_of_before()):
+    if not _fits(file.schema_arrow):
         file.close()
         raise SurepickError(f"{path} is no table of runs: its columns are {', '.join(file.schema_arrow.names)}.")
     return file
@@ -281,7 +297,7 @@ def file_of_runs(table: Path) -> Path:
 def read_cells(path: Path, names: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the key and these columns of each cell, as arrays; memory holds at most a cell and a row group.
 
-    The label of a problem is "" in a table of before, and in the SQLite file.
+    The label of a problem is "" in a table of before, and in the SQLite file; the arms of designs are NaN there.
     """
     file = file_of_runs(path)
     if file.name == DATABASE:
@@ -291,12 +307,12 @@ def read_cells(path: Path, names: Sequence[str]) -> Iterator[tuple[str, dict[str
         tables = [table for _, table in pieces]
         has = [name for name in names if name in tables[0].column_names]
         found = {name: np.concatenate([table[name].to_numpy() for table in tables]) for name in has}
-        yield key, found if len(has) == len(names) else {**found, LABEL: np.full(sum(map(len, tables)), "")}
+        yield key, found | {name: np.full(sum(map(len, tables)), _BEFORE[name]) for name in names if name not in has}
 
 
 def _saved_cells(path: Path, names: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield from the SQLite file what `read_cells` yields from the table."""
-    kinds = {name: object if kind is str else kind for name, kind in {**_COLUMNS, LABEL: str}.items()}
+    kinds = {name: object if kind is str else kind for name, kind in {**_COLUMNS, LABEL: str, DESIGN: float}.items()}
     with _clear_errors(path), closing(sqlite3.connect(path)) as db:
         for key, found in groupby(chain.from_iterable(_saved(db)), key=itemgetter("key")):
             rows = list(found)
