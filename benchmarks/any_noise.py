@@ -94,7 +94,7 @@ def main(n_runs: int = N_RUNS, n_rows: int = len(ROWS)) -> None:
         rows.append(row)
         size = f"{row['pulls']:.0f} ± {row['standard error']:.0f}"
         print(f"| {name} | {noise.__name__} | {dict(options)} | {size} | {row['wrong']} | {row['open']} |", flush=True)
-    written("any_noise", f"python -m benchmarks.any_noise {n_runs}", rows)
+        written("any_noise", f"python -m benchmarks.any_noise {n_runs}", rows)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Groups: what offsets of days and benches cost, what ignoring them does, and a count of errors.
 
-Run `python -m benchmarks groups`, or a part: `python -m benchmarks.groups {pulls,gate} [runs]`. Numbers go to
-benchmarks/results/groups.json.
+Run `python -m benchmarks groups`, or a part: `python -m benchmarks.groups {pulls,gate} [runs]`; `pulls 200 ignored` has
+the runs without offsets and those that ignore them. Numbers go to benchmarks/results/groups.json, where others stay.
 """
 
 import itertools
@@ -20,6 +20,7 @@ from surepick.core.estimate import LeastSquares
 from surepick.core.groups import OffsetLeastSquares
 from surepick.core.noise import residuals
 from surepick.learning.learner import Learner
+from surepick.learning.spec import EDITION
 from surepick.types import Array, IntArray
 
 SEED = 3200
@@ -35,6 +36,7 @@ MOST_PULLS = 20_000
 # ---- pulls
 
 Way = Literal["no offsets", "pairs", "ignored"]
+CASES: tuple[tuple[Way, int], ...] = (("no offsets", 1), ("pairs", 4), ("pairs", 12), ("ignored", 12))
 
 
 def run(instance: str, way: Way, size: int, seed: int, noise_std: float | None = 1.0) -> tuple[int, bool]:
@@ -54,27 +56,32 @@ def run(instance: str, way: Way, size: int, seed: int, noise_std: float | None =
     return learner.decision.n_pulls, bool(means[learner.decision.best] < means.max())
 
 
-def pulls(n_runs: int = 200) -> list[dict[str, Any]]:
-    """Print pulls with pairs beside those without offsets, and those where offsets are ignored."""
-    print(f"\ngroups with offsets N(0, {OFFSET_SD:g}^2), noise 1, delta = 0.05, {n_runs} runs, seeds 0 to {n_runs - 1}")
+def pulls(n_runs: str = "200", *ways: str) -> None:
+    """Print pulls with pairs beside those without offsets, and those where offsets are ignored, or some of these."""
+    print(f"\ngroups with offsets N(0, {OFFSET_SD:g}^2), noise 1, delta = 0.05, {n_runs} runs, seeds from 0")
     print(f"{'':10s}{'noise':>9s}{'size':>6s}{'way':>12s}{'pulls':>16s}{'ratio':>14s}{'wrong':>7s}")
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = _kept().get("pulls", [])
     for noise_std, instance in itertools.product((1.0, None), INSTANCES):
-        plain = np.array([run(instance, "no offsets", 1, seed, noise_std)[0] for seed in range(n_runs)])
-        cases: list[tuple[Way, int]] = [("no offsets", 1), ("pairs", 4), ("pairs", 12), ("ignored", 12)]
-        for way, size in cases:
-            n = n_runs if way != "ignored" else max(1, n_runs // 10)
-            found = [run(instance, way, size, seed, noise_std) for seed in range(n)]
+        plain = np.array([])
+        for way, size in CASES:
+            if ways and way not in ("no offsets", *ways):
+                continue
+            found = [run(instance, way, size, seed, noise_std) for seed in range(int(n_runs))]
             n_pulls = np.array([one for one, _ in found])
+            plain = n_pulls if way == "no offsets" else plain
             row = _row(instance, noise_std, way, size, n_pulls, plain, sum(is_wrong for _, is_wrong in found))
-            rows.append(row)
-            _keep("pulls", rows)
-            known = "known" if noise_std else "learnt"
+            rows = [one for one in rows if _place(one) != _place(row)]
+            _keep("pulls", rows := sorted([*rows, row], key=_place))
+            noise = "known" if noise_std else "learnt"
             said = f"{row['mean']:.0f} +-{row['se']:.0f}", f"{row['ratio']:.2f} +-{row['ratio_se']:.2f}"
             print(
-                f"{instance:10s}{known:>9s}{size:6d}{way:>12s}{said[0]:>16s}{said[1]:>14s}{row['wrong']:7d}", flush=True
+                f"{instance:10s}{noise:>9s}{size:6d}{way:>12s}{said[0]:>16s}{said[1]:>14s}{row['wrong']:7d}", flush=True
             )
-    return rows
+
+
+def _place(row: Mapping[str, Any]) -> tuple[bool, bool, int]:
+    """Return where a row stands in the table."""
+    return row["noise_std"] is None, row["instance"] != "basis5", CASES.index((row["way"], row["size"]))
 
 
 def _row(
@@ -84,6 +91,7 @@ def _row(
     se, base_se = (float(one.std(ddof=1) / len(one) ** 0.5) for one in (n_pulls, plain))
     ratio = mean / base
     return {
+        "edition": EDITION,
         "instance": instance,
         "noise_std": noise_std,
         "way": way,
@@ -161,7 +169,7 @@ def _settle(wealth: Wealth, past: LeastSquares, X: Array, rewards: Array, groups
         past.update_many(X, rewards)
 
 
-def gate(n_paths: int = 4000) -> list[dict[str, Any]]:
+def gate(n_paths: str = "4000") -> list[dict[str, Any]]:
     """Print how often the true best is rejected at delta = 0.3, beside variants that break an assumption."""
     print(
         f"\ntrue best rejected, delta = {DELTA}, {n_paths} paths of {GATE_PULLS} pulls; broken variants may exceed it"
@@ -172,11 +180,12 @@ def gate(n_paths: int = 4000) -> list[dict[str, Any]]:
     for noise_std, (case, size) in itertools.product((1.0, None), cases):
         found = [
             rejects_best(case, np.random.default_rng([SEED, path]), size=size, noise_std=noise_std)
-            for path in range(n_paths)
+            for path in range(int(n_paths))
         ]
         share = float(np.mean(found))
-        se = (share * (1.0 - share) / n_paths) ** 0.5
-        rows.append({"case": case, "size": size, "noise_std": noise_std, "paths": n_paths, "rejected": share, "se": se})
+        se = (share * (1.0 - share) / len(found)) ** 0.5
+        row = {"case": case, "size": size, "noise_std": noise_std, "paths": len(found)}
+        rows.append({**row, "rejected": share, "se": se})
         _keep("gate", rows)
         known = "known" if noise_std else "learnt"
         print(
@@ -187,8 +196,12 @@ def gate(n_paths: int = 4000) -> list[dict[str, Any]]:
 
 def _keep(name: str, rows: list[dict[str, Any]]) -> None:
     """Write the numbers of a part, those of others stay."""
-    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    RESULTS.write_text(json.dumps({**known, name: rows}, indent=1) + "\n")
+    RESULTS.write_text(json.dumps({**_kept(), name: rows}, indent=1) + "\n")
+
+
+def _kept() -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    return found
 
 
 PARTS: Mapping[str, Callable[..., object]] = {"pulls": pulls, "gate": gate}
@@ -202,6 +215,6 @@ def main() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2]:
-        PARTS[sys.argv[1]](*map(int, sys.argv[2:3]))
+        PARTS[sys.argv[1]](*sys.argv[2:])
     else:
         main()

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import surepick as sp
+from surepick.learning.spec import EDITION
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem
 from surepick.types import Array
@@ -36,7 +37,8 @@ def measured(n_runs: int, name: str) -> dict[str, Any]:
     """Return pulls of unlimited rounds, pulls over these at batches of N/R, and the share decided at R B = 1.5 N."""
     problem = CASES[name]()
     free = sp.simulate(problem, n_runs=n_runs, seed=SEED, n_jobs=1)
-    row: dict[str, Any] = {"runs": n_runs, "N": free.mean, "N s.e.": free.se, "wrong": free.n_errors}
+    row: dict[str, Any] = {"edition": EDITION, "runs": n_runs, "N": free.mean, "N s.e.": free.se}
+    row["wrong"] = free.n_errors
     for rounds in ROUNDS:
         batch = math.ceil(free.mean / rounds)
         until = sp.simulate(problem, n_runs=n_runs, seed=SEED, n_jobs=1, batch=batch)

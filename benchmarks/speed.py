@@ -7,8 +7,8 @@ other pulls, so these are printed.
 
 `python -m benchmarks.speed ratio OTHER 40` compares the CPU of single runs with that of another commit or folder, with
 a standard error: small enough to see a change of a few per cent on a busy machine. `python -m benchmarks.speed plain`
-compares pulls, and CPU a pull, of runs without any option with the version before groups, drift, pools and targets:
-options that are not used may cost nothing. Its table goes to benchmarks/results/plain.json.
+compares pulls, and CPU on the same pulls, of runs without any option with the version before groups, drift, pools and
+targets: options that are not used may cost nothing. Its table goes to benchmarks/results/plain.json.
 """
 
 import json
@@ -262,6 +262,7 @@ PLAIN: Mapping[str, str] = {
 PLAIN_RUN = """
 options = {"noise_std": 1.0}
 %s
+options |= %r
 def work(run):
     means, total = problem.X @ problem.theta, 0
     for part in range(BATCH):
@@ -274,16 +275,26 @@ PLAIN_RESULTS = ROOT / "benchmarks" / "results" / "plain.json"
 
 
 def plain(other: str = BEFORE_OPTIONS, n_pairs: str = "100") -> None:
-    """Print pulls, and CPU a pull, beside another version, of runs without an option; pairs of batches take turns."""
+    """Print pulls and CPU beside another version, of runs without an option; batches of the versions take turns.
+
+    CPU is compared on the same pulls: those of edition 1, whose blocks are not in random order.
+    """
     is_folder = Path(other).is_dir()
     rows = []
     with nullcontext(Path(other).resolve()) if is_folder else checked_out(other) as tree:
         print(f"{int(n_pairs) * PLAIN_BATCH} runs of each version without an option; before: {other}; 1 thread")
-        print(f"{'':32s}{'pulls before':>16s}{'now':>16s}{'change':>16s}{'us a pull':>11s}{'CPU a pull, ratio':>20s}")
+        print(f"{'':32s}{'pulls before':>16s}{'now':>16s}{'change':>16s}{'us a pull':>11s}{'CPU, same pulls':>20s}")
         for name, problem in PLAIN.items():
-            case = Case(name, f"BATCH = {PLAIN_BATCH}\n" + PLAIN_RUN % problem, 1, 1.0)
-            with Worker(tree, case) as then, Worker(ROOT, case) as now:
-                row = {"case": name, "runs": int(n_pairs) * PLAIN_BATCH, **plain_of(then, now, int(n_pairs))}
+            cases = [
+                Case(name, f"BATCH = {PLAIN_BATCH}\n" + PLAIN_RUN % (problem, more), 1, 1.0)
+                for more in ({}, {"edition": 1})
+            ]
+            with Worker(tree, cases[0]) as then, Worker(ROOT, cases[1]) as same, Worker(ROOT, cases[0]) as now:
+                row = {
+                    "case": name,
+                    "runs": int(n_pairs) * PLAIN_BATCH,
+                    **plain_of(then, same, now, n_pairs=int(n_pairs)),
+                }
             rows.append(row)
             said = f"{row['before']:9.1f} +-{row['before_se']:5.1f}{row['now']:9.1f} +-{row['now_se']:5.1f}"
             said += f"{row['change']:+8.1f} +-{row['change_se']:4.1f} %{row['us_a_pull']:11.1f}"
@@ -291,17 +302,20 @@ def plain(other: str = BEFORE_OPTIONS, n_pairs: str = "100") -> None:
             PLAIN_RESULTS.write_text(json.dumps({"before": BEFORE_OPTIONS, "rows": rows}, indent=1) + "\n")
 
 
-def plain_of(
-    then: Callable[[int], tuple[float, float]], now: Callable[[int], tuple[float, float]], n_pairs: int
-) -> dict[str, float]:
-    """Return mean pulls of both versions, their change in per cent, and the ratio of CPU a pull, with errors."""
-    found: dict[str, list[tuple[float, float]]] = {"then": [], "now": []}
+def plain_of(*sides: Callable[[int], tuple[float, float]], n_pairs: int) -> dict[str, float]:
+    """Return mean pulls of two versions, their change in per cent, and the ratio of CPU, with errors.
+
+    Args:
+        sides: the version before, this one with the same pulls, and this one.
+        n_pairs: batches of each.
+    """
+    found: list[list[tuple[float, float]]] = [[], [], []]
     for pair in range(1, 1 + n_pairs):
-        sides = {"then": then, "now": now}
-        for side in sides if pair % 2 else reversed(sides):
+        for side in (0, 1, 2) if pair % 2 else (2, 1, 0):
             found[side].append(sides[side](pair))
-    (cpu_then, before), (cpu_now, after) = (zip(*found[side], strict=True) for side in ("then", "now"))
-    logs = [math.log(b / y) - math.log(a / x) for a, x, b, y in zip(cpu_then, before, cpu_now, after, strict=True)]
+    (cpu_then, before), (cpu_same, same), (cpu_now, after) = (zip(*one, strict=True) for one in found)
+    assert before == same, "edition 1 has other pulls than the version before"
+    logs = [math.log(b / a) for a, b in zip(cpu_then, cpu_same, strict=True)]
     ratio, root = math.exp(statistics.mean(logs)), n_pairs**0.5
     mean = statistics.mean(before)
     change = [100.0 * (y - x) / mean for x, y in zip(before, after, strict=True)]

@@ -1,7 +1,7 @@
 """Calls against a threshold and against a control: pulls beside the lower bound, and how often calls are wrong.
 
-Run `python -m benchmarks.targets [runs [paths of the gate [rows]]]`; about 4 s of CPU time for each run of all rows,
-and 0.2 s for each path. The table is also written to benchmarks/results/targets.json. Runs that are there are not made
+Run `python -m benchmarks.targets [runs [paths of the gate [rows]]]`; about a second of CPU time for each run of all
+rows, and for five paths. The table is also written to benchmarks/results/targets.json. Runs that are there are not made
 again: a later command with more runs adds to them. Delete the file for a new version of the rules.
 
 The problem: a factorial of four factors with a constant, noise 1, delta = 0.05; the target 0.9 is 0.08 from the nearest
@@ -74,7 +74,7 @@ def measured(name: str, n_runs: int, before: dict[str, Any]) -> dict[str, Any]:
     n_wrong = before.get("wrong", 0)
     for seed in range(done, n_runs):
         n_pulls, n_calls = called(seed, **options)
-        total, squares, n_wrong = total + n_pulls, squares + n_pulls**2, n_wrong + (n_calls > 0)
+        total, squares, n_wrong = total + n_pulls, squares + n_pulls**2, n_wrong + int(n_calls > 0)
     n = max(done, n_runs)
     mean = total / n
     error = math.sqrt((squares - n * mean**2) / (n * (n - 1)))

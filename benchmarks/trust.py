@@ -1,17 +1,19 @@
 """Trust: what not knowing the noise costs, and whether a wrong model is noticed.
 
-Run `make bench ARGS=trust`, or a part: `python -m benchmarks.trust {noise,per-arm,symmetric,models,misfit,history}
-[runs]`. Run i has the same noise with and without `noise_std`, and for every misfit, as far as pulls correspond, and so
-where noise differs between arms. The accuracies of support-vector machines were measured once with scikit-learn's own
-copy of the breast-cancer data (20 splits, 30 % held out, features standardised): eight values log10 C = -2, .., 4 by
-five log10 gamma = -5, .., 1; one measurement has a standard deviation of .008.
+Run `make bench ARGS=trust`, or a part: `python -m benchmarks.trust {noise,per-arm,h-rage,symmetric,models,misfit,
+history} [runs]`. Run i has the same noise with and without `noise_std`, and for every misfit, as far as pulls
+correspond, and so where noise differs between arms. The accuracies of support-vector machines were measured once with
+scikit-learn's own copy of the breast-cancer data (20 splits, 30 % held out, features standardised): eight values
+log10 C = -2, .., 4 by five log10 gamma = -5, .., 1; one measurement has a standard deviation of .008.
 """
 
 import itertools
+import json
 import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +26,7 @@ from surepick.simulation.run import run_seeds
 from surepick.types import Array
 
 SEED = 4300
+RESULTS = Path(__file__).parent / "results"
 
 INSTANCES: Mapping[str, Callable[[int], Problem]] = {
     "many arms K=1000": many_arms,
@@ -119,6 +122,46 @@ def per_arm(n_runs: int = 40) -> None:
         runs = [found[Unequal(instance, told)] for told in TOLD]
         wrong = ", ".join(f"{is_wrong.sum():.0f}" for _, is_wrong in runs)
         print(f"{instance:16s}{''.join(f'{cell(pulls):>14s}' for pulls, _ in runs)}{wrong:>10s}")
+
+
+def greatest(problem: Problem) -> float:
+    """Return the greatest standard deviation of a pull."""
+    return float(np.max(problem.noise_std))
+
+
+def least(problem: Problem) -> float:
+    """Return the smallest standard deviation of a pull."""
+    return float(np.min(problem.noise_std))
+
+
+ONE_BOUND: Mapping[str, Any] = {"noise_std": greatest}
+PUBLISHED: Mapping[str, Any] = {"variant": "paper", **ONE_BOUND}
+OF_UNEQUAL: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "H-RAGE as published, told both bounds": ("h-rage", {**PUBLISHED, "least_noise_std": least}),
+    "RAGE as published, told the greatest": ("rage", PUBLISHED),
+    "RAGE as printed, told the greatest": ("rage", {**PUBLISHED, "constants": "printed"}),
+    "RAGE, told the greatest": ("rage", ONE_BOUND),
+    "H-RAGE, told nothing": ("h-rage", {"noise": "per-arm"}),
+    "default, told the greatest": ("lazy-track-and-stop", ONE_BOUND),
+    "default, told nothing": ("lazy-track-and-stop", {"noise": "per-arm"}),
+    "default, told each": ("lazy-track-and-stop", {}),
+}
+"""What is run where the noise of x has variance x'Sigma x, and what it is told of the standard deviations."""
+
+
+def h_rage(n_runs: int = 100) -> None:
+    """Print pulls where the noise of x has variance x'Sigma x; they are written to results/h_rage.json, too."""
+    instances = (problems.soare_unequal(3), problems.soare_unequal(5, angle=0.3, quiet=0.5))
+    print(f"\nnoise of variance x'Sigma x; pulls until the stop, delta = .05, {n_runs} runs")
+    rows = []
+    for problem, (label, (name, options)) in itertools.product(instances, OF_UNEQUAL.items()):
+        runs = sp.simulate(problem, name, n_runs=n_runs, seed=SEED, n_jobs=2, **options)
+        rows.append(
+            {"problem": runs.problem, "told": label, "pulls": runs.mean, "s.e.": runs.se, "wrong": runs.n_errors}
+        )
+        print(f"{runs.problem:52s}{label:40s}{f'{runs.mean:.0f} +-{runs.se:.0f}':>14s}{runs.n_errors:>4d}", flush=True)
+    text = json.dumps({"command": f"python -m benchmarks.trust h-rage {n_runs}", "seed": SEED, "rows": rows}, indent=1)
+    (RESULTS / "h_rage.json").write_text(f"{text}\n", encoding="utf-8")
 
 
 LAWS: Mapping[str, Callable[[np.random.Generator], float]] = {
@@ -330,6 +373,7 @@ def history(n_runs: int = 100) -> None:
 PARTS: Mapping[str, Callable[..., None]] = {
     "noise": noise,
     "per-arm": per_arm,
+    "h-rage": h_rage,
     "symmetric": symmetric,
     "models": models,
     "misfit": misfit,

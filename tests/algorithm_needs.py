@@ -17,4 +17,6 @@ def knowledge(name: str, problem: Problem, *, variant: str = "practical") -> dic
         return {"norm_bound": float(np.linalg.norm(problem.theta))}
     if name in ("alba", "mislid"):
         return {"reward_bound": float(np.abs(problem.X @ problem.theta).max())}
+    if name == "h-rage":
+        return {"least_noise_std": 0.5 * float(np.min(problem.noise_std))}
     return {}

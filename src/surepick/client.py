@@ -259,7 +259,7 @@ class _Methods:
         `group` says where and when they will be measured: "day 3", or {"day": 3, "bench": "B"}.
         """
         lease = lease.total_seconds() if isinstance(lease, timedelta) else lease
-        return list((await self._post("asks", n=n, worker=worker, again=True, lease=lease, **_label(group)))["asks"])
+        return list((await self._post("asks", n=n, worker=worker, again=True, lease=lease, group=group))["asks"])
 
     @_Method
     async def pending(self) -> list[Record]:
@@ -298,9 +298,9 @@ class _Methods:
             raise InvalidInput("`tell` needs an ask or an arm, got " + ("neither." if ask is None else "both."))
         values: Any = list(value) if isinstance(value, Iterable) else [value]
         if ask is not None:  # by which a result is recognised that comes twice
-            path, said = f"asks/{getattr(ask, 'id', ask)}/result", dict[str, Any](values=values, **_label(group))
+            path, said = f"asks/{getattr(ask, 'id', ask)}/result", dict[str, Any](values=values, group=group)
         else:
-            key, results = key or secrets.token_hex(16), [{"arm": arm, "value": one, **_label(group)} for one in values]
+            key, results = key or secrets.token_hex(16), [{"arm": arm, "value": one, "group": group} for one in values]
             path, said = "measurements", {"results": results, "earlier": False}
         answer = await self._post(path, **said, worker=worker, key=key, again=True)
         told = Told(answer["measurements"])
@@ -504,11 +504,6 @@ def _checked(url: str, token: str, *, allow_http: bool) -> str:
             f"you trust, allow http:// by allow_http=True or {OF_HTTP}=1."
         )
     return found[0].rstrip("/")
-
-
-def _label(group: Any) -> dict[str, Any]:
-    """Return the field of a request that has a label; none without: servers of version 0.2.0 have no such field."""
-    return {} if group is None else {"group": group}
 
 
 def _json(body: dict[str, Any]) -> bytes:

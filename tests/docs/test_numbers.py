@@ -262,6 +262,19 @@ def test_the_lab_book_has_the_numbers_of_the_result_file() -> None:
                 assert shown[row["method"]][column].endswith((f"({row['wrong'][0]})", "all withdrawn"))
 
 
+def test_the_lab_book_has_the_table_of_quadratic_variance() -> None:
+    """Every line is that of benchmarks/results/h_rage.json, and there is no other."""
+    found = json.loads((ROOT / "benchmarks" / "results" / "h_rage.json").read_text("utf-8"))
+    lines: dict[str, str] = {}
+    for row in found["rows"]:
+        assert row["wrong"] == 0
+        lines[row["told"]] = f"{lines.get(row['told'], '')} | {row['pulls']:.0f} ± {row['s.e.']:.0f}"
+    section = book().split("### Noise of quadratic variance")[1].split("\n## ")[0]
+    assert f"`{found['command']}`" in section
+    shown = [line for line in section.splitlines() if line.startswith("|")][2:]
+    assert shown == [f"| {told}{cells} |" for told, cells in lines.items()]
+
+
 # ---- experiments
 
 

@@ -365,6 +365,7 @@ def replicates() -> Record:
 
 BOUNDS: dict[str, Record] = {
     "alba": {"reward_bound": 2.0},
+    "h-rage": {"least_noise_std": 0.15},
     "lingame": {"norm_bound": 2.0},
     "lingame-c": {"norm_bound": 2.0},
     "lingape": {"norm_bound": 2.0},
@@ -529,6 +530,8 @@ def _options() -> Iterator[tuple[str, Instance]]:
         "lingame-c/paper": ("lingame-c", {"optimism": "paper", "norm_bound": 2.0}),
         "rage/printed": ("rage", {"constants": "printed", "variant": "paper"}),
         "rage/slack": ("rage", {"rounding_slack": 0.3, "variant": "paper"}),
+        "h-rage/pilot": ("h-rage", {"least_noise_std": 0.15, "pilot": 0.5, "variant": "paper"}),
+        "h-rage/per-arm": ("h-rage", {"noise": "per-arm", "noise_std": None}),
         "xy-adaptive/alpha": ("xy-adaptive", {"alpha": 0.4, "variant": "paper"}),
         "explore-verify/risk": ("explore-verify", {"exploration_risk": 0.3, "variant": "paper"}),
         "alba/bound": ("alba", {"reward_bound": 2.0, "variant": "paper"}),
@@ -546,7 +549,7 @@ def _options() -> Iterator[tuple[str, Instance]]:
         given = {"algorithm": "track-and-stop", "tracking": tracking, "noise_std": 0.2}
         yield f"option track-and-stop/{tracking}", _call(identify, BASIS, rows=BASIS, theta=BASIS_THETA, **given)
     for label, (name, given) in others.items():
-        yield f"option {label}", _call(identify, theta=EASY, algorithm=name, noise_std=0.2, **given)
+        yield f"option {label}", _call(identify, theta=EASY, algorithm=name, **{"noise_std": 0.2, **given})
 
 
 def _sets() -> Iterator[tuple[str, Instance]]:

@@ -67,26 +67,6 @@ def test_client(server: RunningServer) -> None:
     assert groups(server) == [B_3, {"group": "day 4"}, {"group": "day 0"}, {}]
 
 
-def test_requests_without_labels(server: RunningServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Servers of the version before take requests of clients, and of studies on a server, that use no labels."""
-    study = made(server.url)
-    sent, build = list[bytes](), httpx.Client.build_request
-
-    def built(client: Any, *given: Any, **named: Any) -> Any:
-        sent.append(named.get("content") or b"")
-        return build(client, *given, **named)
-
-    monkeypatch.setattr(httpx.Client, "build_request", built)
-    with Client(server.url, "paints") as client:
-        client.tell(client.ask()[0], 0.5)
-        client.tell(arm="A", value=0.5)
-        client.tell_earlier([("A", 0.5), ("B", 0.4)])
-    study.tell(study.ask()[0], 0.5)
-    study.tell_earlier([("C", 0.5)])
-    assert len([text for text in sent if text]) == 7
-    assert not any(b"group" in text for text in sent)
-
-
 def test_remote_study(server: RunningServer, tmp_path: Any) -> None:
     """A study on a server takes labels as others do: asks, results, items, sheets, earlier results, workers."""
     study = made(server.url, group_by="worker", author="ann")

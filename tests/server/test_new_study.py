@@ -188,6 +188,7 @@ def options_in(server: RunningServer, name: str) -> dict[str, Any]:
         ({"batch": "8", "rounds": "5", "goal": "fixed-budget"}, {"batch": 8, "rounds": 5, "goal": "fixed-budget"}),
         ({"kind": "pass", "pool": "40"}, {"pool": 40, "rewards": "binary"}),
         ({"drift": "0,2", "scatter": "1,5", "known": "yes"}, {"drift": 0.2, "noise_std": 1.5}),
+        ({"noise": "any"}, {"noise": "any", "noise_std": None}),
         ({"scatter": "1,5"}, {"noise_std": None}),
     ],
 )
@@ -227,6 +228,8 @@ def test_a_form_as_it_comes_sets_none_of_these_options(server: RunningServer) ->
         ({"drift": "1", "known": "yes"}, '"scatter" must be a number, got nothing'),
         ({"pool": "40"}, '"pool"'),
         ({"groups": "none"}, '"groups" must be'),
+        ({"kind": "pass", "noise": "any"}, '"noise"'),
+        ({"noise": "any", "groups": "offset"}, 'noise="any"'),
     ],
 )
 def test_options_that_do_not_go_together(server: RunningServer, form: dict[str, str], said: str) -> None:
@@ -239,12 +242,18 @@ def test_options_that_do_not_go_together(server: RunningServer, form: dict[str, 
 
 
 def test_a_plan_says_what_it_leaves_out(server: RunningServer) -> None:
-    """A plan of batches knows them, groups are left out, and a lead says nothing about calls."""
+    """A plan knows batches, groups and drift, and no goal; a lead says nothing about calls, nor about a pool."""
     form = {"lead": "1", "scatter": "1"}
-    assert "The plan is made without" not in posted(server, ("t.csv", PLAIN), batch="8", **form).text
-    assert "The plan is made without groups" in posted(server, ("t.csv", PLAIN), groups="offset", **form).text
-    refused = posted(server, ("t.csv", PLAIN), threshold="1", **form)
-    assert "asks for calls; leave &#34;lead&#34; empty" in refused.text
+    drift = {"drift": "0,5", "known": "yes"}
+    plans = (({"batch": "8"}, "In batches of 8"), ({"groups": "offset"}, "Groups may"), (drift, "A drift of"))
+    for known, said in plans:
+        text = posted(server, ("t.csv", PLAIN), **known, **form).text
+        assert said in text
+        assert "The plan is made without" not in text
+    goal = {"goal": "fixed-budget", "budget": "40"}
+    assert "The plan is made without goal" in posted(server, ("t.csv", PLAIN), **goal, **form).text
+    for asked, why in (({"threshold": "1"}, "asks for calls; leave"), ({"kind": "pass", "pool": "40"}, "has no plan")):
+        assert why in posted(server, ("t.csv", PLAIN), **asked, **form).text
 
 
 def test_excel_with_several_sheets(server: RunningServer) -> None:

@@ -12,7 +12,7 @@ import pytest
 from fastapi import Request
 
 from surepick.errors import StorageError
-from surepick.server.tokens import Identity, Tokens, headers_of
+from surepick.server.tokens import Identity, Tokens, header
 from surepick.study.admin import create_study, load_study
 from surepick.study.storage import open_storage
 from surepick.study.storage.base import TokenRow
@@ -165,7 +165,7 @@ def test_of_two_headers_the_first_counts() -> None:
     """As elsewhere: a second one cannot pass for the name of this machine."""
     headers = [(b"host", b"evil.example"), (b"host", b"localhost")]
     request = Request({"type": "http", "headers": headers, "client": ("127.0.0.1", 1)})
-    assert headers_of(request)["host"] == request.headers["host"] == "evil.example"
+    assert header(request, b"host") == request.headers["host"] == "evil.example"
 
 
 def test_a_revoked_token_ends_at_once(guarded: tuple[RunningServer, dict[str, str]]) -> None:

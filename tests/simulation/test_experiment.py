@@ -138,11 +138,11 @@ def test_redrawn_problems_follow_the_seed() -> None:
 
 
 def test_knowledge_is_true_of_the_problem() -> None:
-    """What algorithms are told: theta, its norm, the largest mean in size."""
+    """What algorithms are told: theta, its norm, the largest mean in size, the smallest noise."""
     problem = problems.unit_basis([3.0, -4.0])
     told = {name: know(problem) for name, know in module.KNOWLEDGE.items()}
     np.testing.assert_array_equal(told["theta"], [3.0, -4.0])
-    assert (told["norm_bound"], told["reward_bound"]) == (5.0, 4.0)
+    assert (told["norm_bound"], told["reward_bound"], told["least_noise_std"]) == (5.0, 4.0, 1.0)
     assert FiniteArms(problem.X).n_arms == 2
 
 

@@ -17,6 +17,7 @@ GENERATED = [
     problems.many_arms(20, seed=3, variant="normal-std-0.09"),
     problems.many_arms(20, seed=3, variant="normal-var-0.09"),
     problems.soare(5),
+    problems.soare_unequal(5),
     problems.unit_basis([0.2, 1.0, 0.4]),
     problems.transductive(4),
     problems.sphere(4, 30, seed=1),
@@ -85,6 +86,17 @@ def test_soare_has_the_angled_arm_and_its_gap() -> None:
     assert problem.best == 0
     assert problem.X[6] @ problem.X[0] == pytest.approx(math.cos(0.1))
     assert problem.min_gap == pytest.approx(2 * (1 - math.cos(0.1)))
+
+
+def test_noise_of_quadratic_variance() -> None:
+    """The arms and the gap of Soare's instance, and the variance x'Sigma x of each arm."""
+    problem, plain = problems.soare_unequal(3, 0.4, quiet=0.5), problems.soare(3, 0.4)
+    np.testing.assert_array_equal(problem.X, plain.X)
+    assert problem.min_gap == plain.min_gap
+    variances = [x @ np.diag([1.0, 0.25, 0.25]) @ x for x in problem.X]
+    np.testing.assert_allclose(np.square(problem.noise_std), variances)
+    with pytest.raises(InvalidInput, match="quiet"):
+        problems.soare_unequal(3, quiet=0.0)
 
 
 def test_transductive_measures_the_basis_and_answers_in_other_vectors() -> None:

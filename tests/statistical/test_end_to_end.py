@@ -101,7 +101,7 @@ def test_published_variants_keep_delta(name: str) -> None:
         "proved",
         "published",
     ):
-        assert name in ("frank-wolfe", "m-lingape", "mislid", "top-two", "uniform", "xy-oracle")
+        assert name in ("frank-wolfe", "h-rage", "m-lingape", "mislid", "top-two", "uniform", "xy-oracle")
     else:
         # A ridge answers after thousands of pulls; more of them would only show once more that it does not yet.
         is_late = name in ("lingame", "lingame-c", "lingape")

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from surepick.algorithms.explore_verify import ExploreVerify as ExploreVerify
     from surepick.algorithms.frank_wolfe import FrankWolfe as FrankWolfe
     from surepick.algorithms.gse import GSE as GSE
+    from surepick.algorithms.h_rage import HRage as HRage
     from surepick.algorithms.lazy_track_and_stop import LazyTrackAndStop as LazyTrackAndStop
     from surepick.algorithms.lin_halving import LinHalving as LinHalving
     from surepick.algorithms.lingame import LinGame as LinGame
@@ -56,6 +57,7 @@ _BUILT_IN = {
     "frank-wolfe": "frank_wolfe:FrankWolfe",
     "g-static": "static:GStatic",
     "gse": "gse:GSE",
+    "h-rage": "h_rage:HRage",
     "lazy-track-and-stop": "lazy_track_and_stop:LazyTrackAndStop",
     "lin-halving": "lin_halving:LinHalving",
     "lingame": "lingame:LinGame",

@@ -1,5 +1,6 @@
 """Commands of the server: serve, tokens of those who may use it, and tools for agents."""
 
+import gc
 import logging
 import shlex
 import signal
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 PATIENCE = 60_000
 """Milliseconds for which a client may leave an answer unread."""
+NEW_OBJECTS = 50_000
+"""Objects after which Python looks for garbage: a server keeps nearly all, and every 700 it would look in vain."""
 OF_TOKENS = ("id", "role", "study", "label", "created_at", "revoked_at")
 
 Place = Annotated[
@@ -66,6 +69,7 @@ def serve(
         shown = f"[{host}]" if ":" in host else host
         printing.say(f"Studies of {kept.address} are at http://{shown}:{port}{prefix}; Ctrl-C ends.")
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # uvicorn hands a signal on once it has ended
+        gc.set_threshold(NEW_OBJECTS)
         with suppress(KeyboardInterrupt):
             server.run(sockets=[listening])
     printing.say("The server has ended; all that was acknowledged is kept.")

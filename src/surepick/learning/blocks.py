@@ -26,7 +26,7 @@ from surepick.arms.views import Task
 from surepick.core.linalg import one_blas_thread
 from surepick.errors import InvalidInput
 from surepick.learning.groups import ITEM, GroupLabel, check_fixed, label_text
-from surepick.sampling.base import Apportions, Follows, Sampler, SamplerContext, SubBlocks, drawn, opened
+from surepick.sampling.base import Apportions, Follows, Sampler, SamplerContext, SubBlocks, checked_arm, opened
 from surepick.sampling.pool import PoolSampler
 from surepick.stopping.base import Rule, Start
 from surepick.types import Array, AskNumber, ResultNumber
@@ -226,7 +226,8 @@ class Ledger:
         An ask that is made again has the label of its last attempt.
         """
         newest, number = self._newest, AskNumber(self.n_asked)
-        self.has_labels = self.has_labels or bool(group)
+        if group:
+            self.has_labels = True
         if newest is not None and not newest.left:
             newest = None
         if newest is None and self._failed:
@@ -237,7 +238,8 @@ class Ledger:
         if newest is None:
             ask = _Ask(number, arm, None, group=group)
         else:
-            ask = _Ask(number, arm, newest, len(newest.arms), group=self._with_item(newest, group))
+            label = self._with_item(newest, group) if self._item_labels else group
+            ask = _Ask(number, arm, newest, len(newest.arms), group=label)
             newest.arms.append(arm)
         self.n_asked += 1
         self._asks[number] = ask
@@ -625,7 +627,8 @@ class Plans:
 
     def _draw(self) -> int:
         """Return the sampler's next arm."""
-        return drawn(self.sampler, self._n_arms)
+        arm = (sampler := self.sampler).next()
+        return arm if type(arm) is int and 0 <= arm < self._n_arms else checked_arm(arm, sampler, self._n_arms)
 
     def _within_budget(self, length: int, whole: float) -> tuple[list[int], bool]:
         """Draw the arms of a block, as many as the budget allows; return them and whether the budget ends with them.

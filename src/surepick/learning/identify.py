@@ -275,7 +275,7 @@ class _Session:
     def _next(self) -> list[tuple[Any, ...]]:
         """Return the next arm, with its item if there is a pool; none if the budget is spent."""
         if not self._learner.spec.items:
-            return [(arm,) for arm in self._learner.next_arms()]
+            return [tuple(arms)] if (arms := self._learner.next_arms()) else []
         return [(ask.arm, ask.item) for ask in self._learner.next_asks()]
 
     def _measure(self, arm: Arm, *item: int | str) -> tuple[float, GroupLabel]:
@@ -287,11 +287,15 @@ class _Session:
             raise
         except Exception as error:
             raise self._blamed(error, "`pull` must return a number but raised", arm, "for") from error
-        value, group = with_group(self._untold[1])
-        try:
-            label = group_label(group)
-        except InvalidInput as error:
-            raise self._blamed(error, "`pull` must return a group that is a label but raised", arm, "for") from error
+        value = self._untold[1]
+        label: GroupLabel = ()
+        if not isinstance(value, float):  # nearly always it is
+            value, group = with_group(value)
+            try:
+                label = group_label(group)
+            except InvalidInput as error:
+                said = "`pull` must return a group that is a label but raised"
+                raise self._blamed(error, said, arm, "for") from error
         try:
             reward = check_number("reward", value, needed="one finite number", takes_booleans=self._learner.is_binary)
         except InvalidInput as error:

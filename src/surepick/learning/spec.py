@@ -303,6 +303,7 @@ class Spec:
         "How far readings of one arm may drift apart within a block (default 0), beside --noise-std.",
         _check("check_number", "drift", needed="a number of at least 0", allowed=lambda x: 0.0 <= x <= 1e40),
         in_identity="if set",
+        in_plan=True,
         limits={"ge": 0},
     )
     m: int = _declared(
@@ -413,6 +414,7 @@ class Spec:
         partial(_one_of, "groups", get_args(Groups)),
         in_identity="if set",
         in_log="if set",
+        in_plan=True,
     )
     edition: int = EDITION
     own: Mapping[str, Any] = field(default_factory=dict)

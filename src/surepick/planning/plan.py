@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, final
 
@@ -18,6 +18,7 @@ from surepick.core.betting.sets import has_room
 from surepick.core.checks import check_count, check_delta, check_epsilon, check_seed
 from surepick.core.design import Design, optimal_design
 from surepick.core.design.targets import Target
+from surepick.core.design.times import characteristic_time
 from surepick.errors import InvalidInput, TiedArms
 from surepick.learning.learner import Learner
 from surepick.learning.noise_models import NoiseModel, noise_model, takes_scale
@@ -83,7 +84,7 @@ class _Setting(NamedTuple):
 
     def _difficulty(self, scenario: Scenario, epsilon: float) -> Difficulty:
         try:
-            return difficulty(
+            found = difficulty(
                 self.arms,
                 scenario.theta,
                 scenario.stds,
@@ -97,14 +98,41 @@ class _Setting(NamedTuple):
             if len(self.scenarios) == 1:
                 raise
             return TIED  # one draw of many may tie
+        times, spread = self._offset_times(scenario, epsilon), self.spread
+        return replace(
+            found,
+            time=found.time * times,
+            least=found.least * times / spread,
+            least_cost=found.least_cost * times / spread,
+            curve=replace(found.curve, nats=found.curve.nats / times),
+        )
+
+    @property
+    def spread(self) -> float:
+        """How many times as large a drift makes the variance of a pull; no bound says that a method must pay for it."""
+        std = self.noise.std
+        return 1.0 if not self.spec.drift or std is None else 1.0 + 0.5 * (self.spec.drift / std) ** 2
+
+    def _offset_times(self, scenario: Scenario, epsilon: float) -> float:
+        """Return T* of pulls in one large group with an unknown offset, in units of T* without groups."""
+        if self.spec.groups != "offset":
+            return 1.0
+        target: Any = {} if self.target is None else {"control": self.target.control, "margin": -self.target.value}
+        given: Any = {"noise_std": scenario.stds, "costs": self.costs, "m": self.m, "epsilon": epsilon}
+        time = partial(characteristic_time, self.arms, scenario.theta, **given, **target)
+        return float(time(groups="offset").value / time().value)
 
     def instance(self, scenario: Scenario, epsilon: float) -> Instance:
         """Return a scenario prepared for runs of the default algorithm."""
         truth = Truth(self.arms, scenario.theta, self.m)
-        known = {name: getattr(self.spec, name) for name in IN_PLAN if name not in (*OF_NOISE, *OF_JOB)}
-        known |= {"noise": self.noise, "costs": self.costs}
         mean = truth.means.tolist().__getitem__
-        return Instance(truth, self.arms, mean, scenario.stds, known, epsilon, math.nan, clips=True)
+        return Instance(truth, self.arms, mean, scenario.stds, self.of_runs, epsilon, math.nan, clips=True)
+
+    @property
+    def of_runs(self) -> dict[str, Any]:
+        """Options of simulated runs, those of a job apart."""
+        known = {name: getattr(self.spec, name) for name in IN_PLAN if name not in (*OF_NOISE, *OF_JOB)}
+        return known | {"noise": self.noise, "costs": self.costs}
 
 
 @final
@@ -299,6 +327,7 @@ class Plan:
                 f'The forecast is for normal noise; with noise="{setting.noise.name}" runs may take several times as '
                 "many pulls, and simulated runs show how many."
             )
+        lines.extend(self._in_groups())
         lines.extend(self._in_batches())
         lines.extend(self._alternatives())
         return " ".join(lines)
@@ -315,6 +344,18 @@ class Plan:
             control = f"arm {target.control}" if names is None else names[target.control]
             against = f"are at most {-target.value:g} below {control}" if target.value else f"are better than {control}"
         return f"which of {n} arms {against}" + (f", up to {self.epsilon:g}," if self.epsilon else "")
+
+    def _in_groups(self) -> Iterable[str]:
+        """Yield sentences on a drift, and on offsets of groups."""
+        spec = self._setting.spec
+        if spec.drift:
+            more = 100.0 * (self._setting.spread - 1.0)
+            yield f"A drift of {spec.drift:g} within a block takes {more:.2g} % more pulls."
+        if spec.groups == "offset":
+            yield (
+                "Groups may read high or low, and the plan is for large ones: groups of s pulls may take up to "
+                "s/(s - 1) times as many."
+            )
 
     def _in_batches(self) -> Iterable[str]:
         """Yield sentences on batches and rounds."""
@@ -406,6 +447,10 @@ def plan(
             these levels, and the plan says so where the assumption is another.
         reward_range: bounds (lo, hi) of every reward, instead of `noise_std`. The plan assumes rewards as noisy as
             their means allow.
+        drift: how far readings may drift apart within a block, beside `noise_std`, which runs know then. They draw its
+            part of the noise as noise.
+        groups: "offset" if days, benches or plates may read high or low. The plan is for large groups; runs measure
+            every block as a group of its own.
         rounds: how many batches there may be. `explain` then says, by simulated runs, how often they decide.
         options: see `Spec`
 
@@ -432,7 +477,9 @@ def plan(
         raise InvalidInput(f"exactly one of `theta`, `scenarios`, `pilot` and `gap` is needed, got {came}.")
     rows, said = as_arms(arms), dict(options)
     guess, assumed = _noise(**{name: said.pop(name) for name in OF_NOISE if name in said})
-    spec = Spec.of(options=said)
+    spec = Spec.of(options={**said, "noise": guess})
+    if spec.drift:  # it costs as much as more noise
+        guess, assumed = spec.noise_model, assumed if "noise" in options else guess
     m = _checked_m(spec.m, rows)
     epsilon = _checked_slack(spec.epsilon, m)
     if guess.stds is not None and len(guess.stds) != rows.n_arms:
@@ -451,6 +498,8 @@ def plan(
     start = optimal_design(rows if guess.stds is None else divided(rows, guess.stds), tol=START_TOL)
     noisiest = None if gap is None or guess.reward_range is None else float(found[0].stds[0])
     setting = _Setting(rows, assumed, tuple(found), costs_given(spec.costs, rows), m, start, spec, target, noisiest)
+    if spec.drift or spec.groups == "offset":
+        Learner("lazy-track-and-stop", rows, epsilon=epsilon, **setting.of_runs)  # refuses what has no proof
     return _forecast(setting, setting.difficulties(epsilon), spec.delta, epsilon)
 
 

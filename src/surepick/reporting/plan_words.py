@@ -80,6 +80,16 @@ MORE: Mapping[str, OptionField] = {
         "Every arm has one fixed score on each item, and the best has the largest mean over all. For pass or fail, or "
         "numbers between bounds.",
     ),
+    "noise": OptionField(
+        "Noise, where the scatter is learnt",
+        "What is assumed of it: the less, the more measurements. Not for pass or fail, nor for bounds.",
+        {
+            "same": "same: normal, as large for every arm",
+            "per-arm": "per-arm: normal, larger for some arms",
+            "symmetric": "symmetric: high and low are as likely, also with outliers",
+            "any": "any: the same for all arms, and nothing else",
+        },
+    ),
     "drift": OptionField(
         "Drift within a block",
         "How far readings of one arm may wander while a block is measured. The scatter must be known.",
@@ -149,6 +159,10 @@ def planned(arms: "TableArms", options: Mapping[str, Any], form: Mapping[str, st
         raise InvalidInput(
             f'"lead" is a guess for a search of the best arm, and "{calls[0]}" asks for calls; leave "lead" empty, or '
             f"plan by `surepick plan --{calls[0]}` with results of before (--pilot)."
+        )
+    if "pool" in options:
+        raise InvalidInput(
+            'a "pool" has no plan: how many items it takes depends on how scores go together; leave "lead" empty.'
         )
     known = {name: value for name, value in options.items() if name in IN_PLAN}
     if not known.keys() & {"rewards", "reward_range", "noise_std"}:

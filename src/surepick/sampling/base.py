@@ -104,15 +104,12 @@ def opened(sampler: Sampler, context: SamplerContext) -> int:
     return int(length)
 
 
-def drawn(sampler: Sampler, n_arms: int) -> int:
-    """Return the sampler's next arm.
+def checked_arm(arm: object, sampler: Sampler, n_arms: int) -> int:
+    """Return the arm that a sampler drew.
 
     Raises:
         InvalidInput: it is not the number of an arm.
     """
-    arm: object = sampler.next()
-    if type(arm) is int and 0 <= arm < n_arms:
-        return arm
     if isinstance(arm, bool) or not isinstance(arm, int | np.integer) or not 0 <= arm < n_arms:
         raise InvalidInput(
             f"`next` must return the number of an arm, from 0 to {n_arms - 1}, got {arm!r} from "
@@ -158,7 +155,7 @@ class JoinedBlocks(Sampler):
         least = max(self._arms.dim, math.ceil(PLAN_SHARE * context.n_asked)) if self._is_plan else self._least
         estimate = context.estimate.snapshot()
         while True:
-            planned = [drawn(self._sampler, self._arms.n_arms) for _ in range(length)]
+            planned = [checked_arm(self._sampler.next(), self._sampler, self._arms.n_arms) for _ in range(length)]
             self._left.extend(planned)
             if len(self._left) >= least:
                 return len(self._left)
@@ -171,7 +168,9 @@ class JoinedBlocks(Sampler):
 
     def next(self) -> int:
         """Return the next arm of the block; beyond its end, the next arm of the sampler."""
-        return self._left.popleft() if self._left else drawn(self._sampler, self._arms.n_arms)
+        return (
+            self._left.popleft() if self._left else checked_arm(self._sampler.next(), self._sampler, self._arms.n_arms)
+        )
 
     def pulls_per_nat(self) -> float:
         """Return the value of the wrapped sampler."""

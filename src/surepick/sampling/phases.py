@@ -11,7 +11,7 @@ import numpy as np
 
 from surepick.arms.base import ArmSet
 from surepick.arms.finite import FiniteArms
-from surepick.arms.views import Task
+from surepick.arms.views import Task, divided
 from surepick.core.betting.block import RANK_TOL
 from surepick.core.design import Design
 from surepick.core.design.certificate import apportion
@@ -138,9 +138,16 @@ class Designs:
         self._task, self._is_pairs = task, is_pairs
         self._last: Design | None = None
 
-    def next(self, left: IntArray, *, is_whole: bool = False) -> Proportions:
-        """Return the design for these candidates, without idle arms unless `is_whole`."""
-        arms, rows = self._task.rows, self._task.rivals.gather(left)
+    def next(self, left: IntArray, *, is_whole: bool = False, stds: Array | None = None) -> Proportions:
+        """Return the design for these candidates, without idle arms unless `is_whole`.
+
+        Args:
+            left: the candidates.
+            is_whole: whether idle arms stay.
+            stds: the noise of every arm (K,), if a design should prefer quiet arms.
+        """
+        rows = self._task.rivals.gather(left)
+        arms: ArmSet = self._task.rows if stds is None else divided(self._task.rows, stds)
         if self._is_pairs:
             self._last = pairwise_design(arms, rows, tol=TOL, warm_start=self._last)
         else:
@@ -210,10 +217,14 @@ class PracticalPhases:
         schedule: when blocks end.
         is_over: decides when a phase ends and the next design is due.
         is_pairs: as for `Designs`.
+        minds_noise: whether designs prefer arms that seem quiet, where arms may differ in noise.
     """
 
-    def __init__(self, task: Task, schedule: Schedule, is_over: PhaseEnd, *, is_pairs: bool = True) -> None:
+    def __init__(
+        self, task: Task, schedule: Schedule, is_over: PhaseEnd, *, is_pairs: bool = True, minds_noise: bool = False
+    ) -> None:
         self._n_candidates, self._schedule, self._is_over = task.rivals.n_arms, schedule, is_over
+        self._minds_noise = minds_noise
         self._designs, dim = Designs(task, is_pairs=is_pairs), task.rows.dim
         self._start = self._current = Proportions(task.spanning, np.full(dim, 1.0 / dim), 0.0)
 
@@ -224,5 +235,5 @@ class PracticalPhases:
             return self._start.pulls(len(self._start.arms))
         left = candidates_left(context, self._n_candidates)
         if self._is_over(t, left, self._current.value):
-            self._current = self._designs.next(left)
+            self._current = self._designs.next(left, stds=context.stds if self._minds_noise else None)
         return self._current.pulls(self._schedule.next_after(t) - t)

@@ -24,7 +24,7 @@ from surepick.reporting.study_page import write_study_page
 from surepick.reporting.study_words import steps_to_check
 from surepick.server import schemas
 from surepick.server.studies import OpenStudies, TooBusy
-from surepick.server.tokens import Identity, headers_of, requires
+from surepick.server.tokens import Identity, header, requires
 from surepick.study.admin import create_study
 from surepick.study.study import Study
 from surepick.study.tokens import Role
@@ -263,14 +263,13 @@ async def answer_hot(request: Request, content: bytes, name: str, ask_id: str | 
     name = unquote(name)
     request.scope.update(path_params={"name": name}, route=ROUTES[ask if ask_id is None else tell])
     study = StudyAccess(name, await MAY_TELL(request), request.app.state.studies)
-    key = headers_of(request).get("idempotency-key")
     try:
         body: Any = (schemas.AskFor if ask_id is None else schemas.ResultOfAsk).model_validate_json(content)
     except ValidationError:
         return None
-    if key is not None and len(key) > LONGEST_KEY:
+    if len(key := header(request, b"idempotency-key")) > LONGEST_KEY:
         return None
-    return await (ask(study, body) if ask_id is None else tell(study, int(ask_id), body, key))
+    return await (ask(study, body) if ask_id is None else tell(study, int(ask_id), body, key or None))
 
 
 @_route("POST", f"{STUDY}/asks/{{ask_id}}/fail", status=204)

@@ -25,7 +25,7 @@ from surepick._version import __version__
 from surepick.errors import Conflict, InvalidInput, NoSuchStudy, StorageError, StudyExists, SurepickError
 from surepick.server import api, new_study, pages
 from surepick.server.studies import OpenStudies, TooBusy
-from surepick.server.tokens import Tokens, check_origin, headers_of
+from surepick.server.tokens import Tokens, check_origin, header
 from surepick.study.storage import open_storage
 from surepick.study.storage.base import ServerStorage
 
@@ -234,12 +234,12 @@ class Guard:
     async def _checked(self, request: Request) -> bytes:
         """Check origin, token and type of a request that changes something; return its body."""
         check_origin(request)
-        path, headers = request.scope["path"].removeprefix(self.settings.root_path), headers_of(request)
+        path = request.scope["path"].removeprefix(self.settings.root_path)
         is_api, is_upload = path.startswith("/api/"), path in UPLOADS
         if path not in FREE:
             request.scope["identity"] = await self.tokens.identify(request)  # before its body is read
-        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-        has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+        kind = header(request, b"content-type").partition(";")[0].strip().lower()
+        has_body = header(request, b"content-length", "0") != "0" or header(request, b"transfer-encoding") != ""
         if has_body and is_api and kind != "application/json":
             raise HTTPException(415, f"a body must be JSON, got {kind[:100]!r}; send Content-Type: application/json.")
         longest, content = self.settings.longest_upload if is_upload else self.settings.longest_body, bytearray()

@@ -70,8 +70,7 @@ def static(name: str) -> Response:
     """Return a style sheet, the script or the icon."""
     if name not in STATIC:
         raise HTTPException(404, "there is no such file.")
-    kind = FILE_TYPES[name.rpartition(".")[2]]
-    return Response(STATIC[name].read_bytes(), media_type=kind, headers={"Cache-Control": "no-cache"})
+    return Response(STATIC[name].read_bytes(), 200, {"Cache-Control": "no-cache"}, FILE_TYPES[name.rpartition(".")[2]])
 
 
 # ---- signing in
@@ -204,16 +203,16 @@ async def live(request: Request, study: ToRead, visit: Visited) -> Response:
 async def _show(request: Request, study: StudyAccess, visit: Visit, template: str = "study.html") -> Response:
     n_arms = study_view.MOST_SHOWN if visit.arms == "all" else study_view.N_SHOWN
     view = await study.studies.view(study.name, study_view.view_of, n_arms=n_arms)
-    message, question = "", None
-    if visit.did in ACTIONS and visit.id is not None:
-        message, question = await study.read(partial(_said, visit.did, visit.id))
+    message, question = await study.read(partial(_said, visit.did, visit.id))
     said: Any = {"message": message, "question": question, "mistyped": MISTYPED}
     # By its key a value that is sent twice counts once.
     return page(request, template, who=study.who, view=view, visit=visit, key=secrets.token_hex(8), **said)
 
 
-def _said(did: str, id_: int, study: Study) -> tuple[str, Any]:
+def _said(did: str, id_: int | None, study: Study) -> tuple[str, Any]:
     """Return what a form did in a sentence, and the question that a value raises."""
+    if did not in ACTIONS or id_ is None:
+        return "", None
     try:
         return done_words(study.state, did, id_), study.question(id_) if did == "tell" else None
     except (InvalidInput, KeyError):  # an address that was typed

@@ -23,7 +23,7 @@ COOKIE = "surepick_token"
 FRESH = 1.0
 """Seconds for which tokens are kept in memory: a token that is revoked ends after this time at the latest."""
 LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
-OF_PROXIES = frozenset(("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"))
+OF_PROXIES = frozenset((b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip", b"via"))
 """Headers by which a proxy shows: other machines may be behind it."""
 A_YEAR = 365 * 86_400
 
@@ -88,7 +88,7 @@ class Tokens:
         if not await self._rows():
             _check_local(request)
             return Identity(role=Role.ADMIN)
-        scheme, _, given = headers_of(request).get("authorization", "").partition(" ")
+        scheme, _, given = header(request, b"authorization").partition(" ")
         secret = given.strip() if scheme.lower() == "bearer" else ""
         return await self.of_secret(secret or request.cookies.get(COOKIE, ""), by_cookie=not secret)
 
@@ -116,13 +116,12 @@ class Tokens:
         return any(row.id == identity.token and row.revoked_at is None for row in rows)
 
 
-def headers_of(request: Request) -> dict[str, str]:
-    """Return the first header of each name; `request.headers` goes through all of them for every question."""
-    known: dict[str, str] | None = request.scope.get("headers by name")
+def header(request: Request, name: bytes, absent: str = "") -> str:
+    """Return the first header of a name; `request.headers` goes through all of them for every question."""
+    known: dict[bytes, bytes] | None = request.scope.get("headers by name")
     if known is None:
-        known = {name.decode("latin-1"): said.decode("latin-1") for name, said in reversed(request.scope["headers"])}
-        request.scope["headers by name"] = known
-    return known
+        known = request.scope["headers by name"] = dict(reversed(request.scope["headers"]))
+    return known[name].decode("latin-1") if name in known else absent
 
 
 @lru_cache(1_000)
@@ -136,11 +135,10 @@ def is_loopback(host: str) -> bool:
 
 def _check_local(request: Request) -> None:
     """Refuse other machines, and names that a stranger's page gave to this machine (DNS rebinding)."""
-    headers, client = headers_of(request), request.scope["client"]
-    host = headers.get("host", "")
+    host, client = header(request, b"host"), request.scope["client"]
     name = host if host.endswith("]") else host.rpartition(":")[0] or host
     is_local = name in LOCAL_NAMES and client is not None and is_loopback(client[0])
-    if not is_local or not OF_PROXIES.isdisjoint(headers):
+    if not is_local or not OF_PROXIES.isdisjoint(request.scope["headers by name"]):
         raise HTTPException(
             403, "a server without tokens serves localhost alone; create one: surepick token create --role admin."
         )
@@ -152,9 +150,8 @@ def check_origin(request: Request) -> None:
     Raises:
         HTTPException: 403.
     """
-    headers = headers_of(request)
-    site, origin = headers.get("sec-fetch-site", "none"), headers.get("origin")
-    is_own = origin is None or urlsplit(origin).netloc == headers.get("host", "")
+    site, origin = header(request, b"sec-fetch-site", "none"), header(request, b"origin")
+    is_own = not origin or urlsplit(origin).netloc == header(request, b"host")
     if site not in ("same-origin", "none") or not is_own:
         raise HTTPException(403, "a page of another site sent this request; open this server's own page and try again.")
 

@@ -128,8 +128,9 @@ KNOWLEDGE = {
     "theta": lambda problem: problem.theta,
     "norm_bound": lambda problem: float(np.linalg.norm(problem.theta)),
     "reward_bound": lambda problem: float(np.abs(getattr(problem, "means", problem.X @ problem.theta)).max()),
+    "least_noise_std": lambda problem: float(np.min(problem.noise_std)),
 }
-"""Facts about the problem that an algorithm may be told: theta, its norm, or the largest size of a mean reward."""
+"""Facts that an algorithm may be told: theta, its norm, the largest size of a mean reward, the smallest noise."""
 
 Text = Annotated[str, Field(pattern=r"\S", description="a text")]
 Flag = Annotated[bool, Field(description="true or false")]
@@ -344,7 +345,7 @@ class AlgorithmSpec(Table):
     label: Text
     name: Text = ""
     options: Values = {}
-    knows: tuple[Literal["theta", "norm_bound", "reward_bound"], ...] = Field(
+    knows: tuple[Literal["theta", "norm_bound", "reward_bound", "least_noise_std"], ...] = Field(
         (), strict=False, description=f"some of {', '.join(KNOWLEDGE)}, none of them among the options"
     )
     only: Values = {}

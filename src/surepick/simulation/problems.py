@@ -246,6 +246,18 @@ def soare(dim: int, angle: float = 0.1, *, scale: float = 2.0) -> Problem:
     return Problem(X=arms, theta=scale * basis[0], name=f"soare d={dim} angle={angle:g} scale={scale:g}")
 
 
+def soare_unequal(dim: int, angle: float = 0.1, *, scale: float = 2.0, quiet: float = 0.2) -> Problem:
+    """The arms of `soare` with noise of variance x'Sigma x, Sigma = diag(1, quiet^2, ..., quiet^2); ours.
+
+    A pull of the best arm has noise of standard deviation 1, and one of every other basis vector `quiet`, so the arm
+    that separates the two rivals is quiet too.
+    """
+    plain = soare(dim, angle, scale=scale)
+    quiet = check_number("quiet", quiet, needed="a number above 0", allowed=lambda quiet: quiet > 0.0)
+    stds = np.sqrt(np.square(plain.X) @ np.array([1.0, *[quiet**2] * (dim - 1)]))
+    return replace(plain, noise_std=stds, name=f"{plain.name.replace('soare', 'soare-unequal')} quiet={quiet:g}")
+
+
 def unit_basis(means: ArrayLike) -> Problem:
     """The classical bandit without structure: arm i is the i-th basis vector and pays means[i]."""
     try:

@@ -212,7 +212,9 @@ def run_with(
 
     # A block that is asked for at once has the same arms, and takes half the time: fixed budgets are simulated by the
     # thousand. Other runs end inside a block, if at all, where their records of before do.
+    # With offsets of groups a block is a group.
     is_whole = learner.spec.goal == "fixed-budget" and learner.rule.needs_fixed_blocks
+    is_whole = is_whole or learner.spec.groups == "offset"
     n_pulls = 0
     while not learner.stopped and n_pulls < job.max_pulls:
         n_wanted = max(1, min(learner.n_planned, job.max_pulls - n_pulls)) if is_whole else 1
@@ -250,7 +252,9 @@ def run_with(
 def _asked(learner: Learner, instance: Instance, n: int) -> list[tuple[Any, ...]]:
     """Return the next n arms, or the next one with its item if there is a pool; none if the budget is spent."""
     if instance.score is None:
-        return [(arm,) for arm in learner.next_arms(n)]
+        # Runs draw no offsets, since no comparison depends on them.
+        label = f"group at {learner.estimate.n_pulls}" if learner.spec.groups == "offset" else None
+        return [(arm,) for arm in learner.next_arms(n, group=label)]
     return [(ask.arm, ask.item) for ask in learner.next_asks()]
 
 

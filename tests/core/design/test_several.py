@@ -2,11 +2,12 @@
 
 import math
 
+import cvxpy as cp
 import numpy as np
 import pytest
 
 import surepick as sp
-from benchmarks.best_m import instance_a
+from benchmarks.best_m import instance_a, instance_drugs
 from surepick.errors import InvalidInput, TiedArms
 
 
@@ -48,3 +49,20 @@ def test_ties_at_the_edge_and_too_many_are_refused() -> None:
     for m in (3, 0):
         with pytest.raises(InvalidInput, match="`m` must be"):
             sp.lower_bound(np.eye(3), [1.0, 0.5, 0.2], m=m)
+
+
+def test_the_five_best_of_ten_drugs_by_another_solver() -> None:
+    """Experiment D of the same paper with the means of its linear fit: T* = 4111.78 by a cone program."""
+    found = instance_drugs()
+    means, w, t = found.X @ found.theta, cp.Variable(10, nonneg=True), cp.Variable()
+    order = np.argsort(-means)
+    Y = [(found.X[u] - found.X[j]) / (means[u] - means[j]) for u in order[:5] for j in order[5:]]
+    L = np.linalg.cholesky(np.linalg.inv(found.X.T @ found.X))  # better conditioned, and of another size
+    rows = found.X @ L
+    A = sum(w[k] * np.outer(row, row) for k, row in enumerate(rows))
+    limits = [cp.matrix_frac(y @ L / 100.0, A) <= t for y in Y]
+    cp.Problem(cp.Minimize(t), [cp.sum(w) == 1.0, *limits]).solve(solver=cp.CLARABEL)
+    value = sp.characteristic_time(found.X, found.theta, m=5, tol=1e-8).value
+    assert value == pytest.approx(2e4 * float(t.value), rel=1e-5)
+    assert value == pytest.approx(4111.778, abs=1e-2)
+    assert found.bound == pytest.approx(value * 0.9 * math.log(19.0), rel=1e-3)
