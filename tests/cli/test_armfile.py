@@ -61,7 +61,7 @@ def test_history_names_arms_and_skips_failed_measurements(tmp_path: Path) -> Non
     with pytest.raises(InvalidInput, match="line 2: the reward must be a number"):
         read_history(path, file.arm)
     path.write_text("arm,reward\nZ,1\n")
-    with pytest.raises(InvalidInput, match=r"history.csv line 2: 'Z' is not a name"):
+    with pytest.raises(InvalidInput, match=r"history.csv line 2: 'Z' is not the name of an arm"):
         read_history(path, file.arm)
     path.write_text("arm,gloss,drying\nB,1,2\n")
     with pytest.raises(InvalidInput, match="columns arm and reward, or just two columns, got arm, gloss, drying"):
