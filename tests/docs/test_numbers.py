@@ -124,11 +124,17 @@ def of_results() -> list[str]:
     ucb = [row_of(case, "MABWiser UCB1, most pulled") for case in RIVALS if case not in (SOARE, "clicks")]
     wins, behind = bests(table("Under the betting rule"))
     wrong, withdrawn = row_of("SVM settings", LEAST_SQUARES), row_of("SVM settings", CHECKED)
+    real = json.loads((ROOT / "benchmarks" / "results" / "real_data.json").read_text("utf-8"))
+    concrete = {row["algorithm"]: row for row in real if "concrete" in row["problem"]}
     return [
         f"the check needs {mean('field trial', CHECKED)} measurements. Racing needs {mean('field trial', 'racing')},",
         f"Racing needs {mean('SVM settings', 'racing')} measurements there,",
         f"surepick {mean('SVM settings', 'surepick')}.",
         f"equal samples need {first(small['uniform']):.0f}, surepick {first(small['betting']):.0f}.",
+        (
+            f"{concrete['RAGE']['n_arms']} concrete mixtures RAGE needs {concrete['RAGE']['mean']:.0f} measurements, "
+            f"surepick {concrete['surepick']['mean']:.0f}."
+        ),
         f"With 20 features surepick needs {first(bets['unit sphere d=20 K=100']['present']):.1f} times",
         f"where 2 features take {first(bets['many arms K=1000']['present']):.1f} times",
         f"{first(benches['exponential, 64']):.1f} times the measurements of one bench",
