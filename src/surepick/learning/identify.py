@@ -274,9 +274,10 @@ class _Session:
 
     def _next(self) -> list[tuple[Any, ...]]:
         """Return the next arm, with its item if there is a pool; none if the budget is spent."""
-        if not self._learner.spec.items:
-            return [tuple(arms)] if (arms := self._learner.next_arms()) else []
-        return [(ask.arm, ask.item) for ask in self._learner.next_asks()]
+        learner = self._learner
+        if learner.spec.items:
+            return [(ask.arm, ask.item) for ask in learner.next_asks()]
+        return [tuple(arms)] if (arms := learner.next_arms()) else []
 
     def _measure(self, arm: Arm, *item: int | str) -> tuple[float, GroupLabel]:
         self._is_outside = True

@@ -110,8 +110,8 @@ class Tracker:
 
     def next(self) -> int:
         """Choose the next arm and count it."""
-        self._n_followed += 1
-        behind = self.N - self._due
+        self._n_followed = n = self._n_followed + 1
+        behind = self.N - (self._W + n * self._w)  # less what is due
         place = int((behind <= behind[behind.argmin()] + TIE).argmax())  # ties go to the lowest arm
         self.N[place] += 1.0
         self.n_asked += 1
