@@ -433,6 +433,8 @@ class Cell:
             "max_pulls": self.max_pulls,
             "bounds": self.bounds,
         }
+        if self.bounds and "costs" in algorithm.options:  # runs of before have the bound on pulls
+            content["bound"] = "cost"
         if self.problem.plugin is not None:
             content["problem_plugin"] = hashlib.sha256(self.problem.plugin.source.encode()).hexdigest()
         if self.problem.file is not None:

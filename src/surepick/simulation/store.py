@@ -58,15 +58,17 @@ _OF_RUN = {
     "evidence": float, "target": float, "lower_bound": float, "version": str,
 }  # fmt: skip
 _COLUMNS = {"key": str, "run": int} | _OF_CELL | _OF_RUN
-LABEL = "label"
-"""The column of the table with the name of the problem in reports. Tables of before do not have it."""
+LABEL, COST = "label", "cost"
+"""The columns of the table with the name of the problem in reports, and with the cost of the run: its pulls unless arms
+have costs. Tables of before have neither, or a label alone."""
+_LATER = {LABEL: str, COST: float}
 
 
 def schema() -> Any:
     """Return the columns of the table."""
     pa = _arrow()
     kinds = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
-    columns = {**_COLUMNS, LABEL: str}
+    columns = {**_COLUMNS, **_LATER}
     return pa.schema([pa.field(name, kinds[kind], nullable=False) for name, kind in columns.items()])
 
 
@@ -128,11 +130,14 @@ class Store:
             raise _without_experiment(self.folder)
         if is_new:
             self._db.execute(f"CREATE TABLE cells ({', '.join(_OF_CELL)}, place, PRIMARY KEY (key))")
-            self._db.execute(f"CREATE TABLE runs ({', '.join(_OF_RUN)}, crc, PRIMARY KEY (key, run)) WITHOUT ROWID")
+            columns = ", ".join(_OF_RUN)
+            self._db.execute(f"CREATE TABLE runs ({columns}, crc, {COST}, PRIMARY KEY (key, run)) WITHOUT ROWID")
             for table in _groups(self.folder / TABLE) if (self.folder / TABLE).exists() else ():
                 rows = table.to_pylist()
                 self._insert("cells", [(*(row[name] for name in _OF_CELL), None) for row in rows])
                 self._insert("runs", map(_checked, rows))
+        if not _has_cost(self._db):
+            self._db.execute(f"ALTER TABLE runs ADD COLUMN {COST}")
         placed = "SELECT * FROM cells WHERE place IS NOT NULL ORDER BY place"
         before = self._db.execute(placed).fetchall()
         self._db.execute("UPDATE cells SET place = NULL")
@@ -178,7 +183,7 @@ class Store:
         pa = _arrow()
         with _clear_errors(self.folder / DATABASE):
             has_runs = self._db.execute("SELECT 1 FROM runs").fetchone() is not None
-            if not has_runs or (self._is_settled and _has_labels(self.folder / TABLE)):
+            if not has_runs or (self._is_settled and _has_all_columns(self.folder / TABLE)):
                 return
             with (
                 replacing(self.folder / TABLE, is_only_writer=True) as path,
@@ -198,26 +203,29 @@ class Store:
 
     def _insert(self, table: str, rows: Iterable[tuple[Any, ...]]) -> None:
         # A cell is replaced, because its texts may be new; a saved run stays.
-        verb, n = ("REPLACE", len(_OF_CELL)) if table == "cells" else ("IGNORE", len(_OF_RUN))
+        verb, n = ("REPLACE", len(_OF_CELL)) if table == "cells" else ("IGNORE", len(_OF_RUN) + 1)
         self._db.executemany(f"INSERT OR {verb} INTO {table} VALUES (?{', ?' * n})", rows)  # noqa: S608
 
 
 def _checked(row: Row) -> tuple[Any, ...]:
     """Return a run as a row of the database, with its checksum."""
     values = tuple(kind(row[name]) for name, kind in _OF_RUN.items())
-    return *values, zlib.crc32(repr(values).encode())
+    cost = float(row.get(COST, math.nan))
+    summed = values if math.isnan(cost) else (*values, cost)  # runs of before have no cost
+    return *values, zlib.crc32(repr(summed).encode()), cost
 
 
 def _restored(row: tuple[Any, ...]) -> dict[str, Any]:
     """Return a row of the database as a run."""
+    *values, crc, cost = row
     try:
         found = {
             name: math.nan if value is None else kind(value)  # SQLite has no NaN
-            for (name, kind), value in zip(_COLUMNS.items(), row, strict=False)
+            for (name, kind), value in zip({**_COLUMNS, COST: float}.items(), [*values, cost], strict=True)
         }
     except (TypeError, ValueError) as error:
         raise sqlite3.DatabaseError from error
-    if _checked(found)[-1] != row[-1]:
+    if _checked(found)[-2] != crc:
         raise sqlite3.DatabaseError
     return found
 
@@ -225,11 +233,16 @@ def _restored(row: tuple[Any, ...]) -> dict[str, Any]:
 def _saved(db: sqlite3.Connection) -> Iterator[list[dict[str, Any]]]:
     """Yield the runs of the experiment in the order of the table, in chunks."""
     names = ", ".join(f"{'cells' if name in _OF_CELL else 'runs'}.{name}" for name in _COLUMNS)
+    cost = COST if _has_cost(db) else "NULL"
     found = db.execute(
-        f"SELECT {names}, crc FROM cells JOIN runs USING (key) WHERE place IS NOT NULL ORDER BY place, run"  # noqa: S608
+        f"SELECT {names}, crc, {cost} FROM cells JOIN runs USING (key) WHERE place IS NOT NULL ORDER BY place, run"  # noqa: S608
     )
     while rows := [_restored(row) for row in found.fetchmany(GROUP)]:
         yield rows
+
+
+def _has_cost(db: sqlite3.Connection) -> bool:
+    return any(column[1] == COST for column in db.execute("PRAGMA table_info(runs)"))
 
 
 def settle(folder: Path, experiment: Experiment) -> None:
@@ -238,17 +251,18 @@ def settle(folder: Path, experiment: Experiment) -> None:
         pass
 
 
-def _schema_of_before() -> Any:
-    return schema().remove(len(_COLUMNS))
+def _schemas_of_before() -> list[Any]:
+    with_label = schema().remove(len(_COLUMNS) + 1)
+    return [with_label, with_label.remove(len(_COLUMNS))]
 
 
-def _has_labels(path: Path) -> bool:
-    """Return whether a table exists and has the labels of problems."""
+def _has_all_columns(path: Path) -> bool:
+    """Return whether a table exists and is none of before."""
     if not path.exists():
         return False
     pa = _arrow()
     try:
-        return not pa.parquet.read_schema(path).equals(_schema_of_before())
+        return not any(map(pa.parquet.read_schema(path).equals, _schemas_of_before()))
     except (OSError, pa.ArrowException):  # the reader of a damaged table says so
         return True
 
@@ -266,7 +280,7 @@ def check_table(path: Path) -> Any:
         raise SurepickError(f"there is no {path}; sweep the experiment first.") from error
     except (OSError, pa.ArrowException) as error:
         raise damaged(path) from error
-    if not file.schema_arrow.equals(schema()) and not file.schema_arrow.equals(_schema_of_before()):
+    if not any(map(file.schema_arrow.equals, [schema(), *_schemas_of_before()])):
         file.close()
         raise SurepickError(f"{path} is no table of runs: its columns are {', '.join(file.schema_arrow.names)}.")
     return file
@@ -281,7 +295,7 @@ def file_of_runs(table: Path) -> Path:
 def read_cells(path: Path, names: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the key and these columns of each cell, as arrays; memory holds at most a cell and a row group.
 
-    The label of a problem is "" in a table of before, and in the SQLite file.
+    The label of a problem is "" in a table of before, and in the SQLite file; a cost of before is NaN.
     """
     file = file_of_runs(path)
     if file.name == DATABASE:
@@ -291,12 +305,13 @@ def read_cells(path: Path, names: Sequence[str]) -> Iterator[tuple[str, dict[str
         tables = [table for _, table in pieces]
         has = [name for name in names if name in tables[0].column_names]
         found = {name: np.concatenate([table[name].to_numpy() for table in tables]) for name in has}
-        yield key, found if len(has) == len(names) else {**found, LABEL: np.full(sum(map(len, tables)), "")}
+        empty = {name: np.full(sum(map(len, tables)), "" if name == LABEL else math.nan) for name in names}
+        yield key, {**empty, **found}
 
 
 def _saved_cells(path: Path, names: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield from the SQLite file what `read_cells` yields from the table."""
-    kinds = {name: object if kind is str else kind for name, kind in {**_COLUMNS, LABEL: str}.items()}
+    kinds = {name: object if kind is str else kind for name, kind in {**_COLUMNS, **_LATER}.items()}
     with _clear_errors(path), closing(sqlite3.connect(path)) as db:
         for key, found in groupby(chain.from_iterable(_saved(db)), key=itemgetter("key")):
             rows = list(found)

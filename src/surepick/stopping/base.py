@@ -341,6 +341,12 @@ class Rule(ABC):
         """Return whether exp(-statistic) is an anytime p-value against the leader: P(leader wrong, <= p) <= p."""
         return False
 
+    @final
+    @property
+    def is_of_package(self) -> bool:
+        """Whether surepick has this rule; of any other, surepick knows only what the class says."""
+        return type(self).__module__.partition(".")[0] == __name__.partition(".")[0]
+
     @property
     def default_ratio(self) -> float:
         """Factor by which the pulls grow from one block to the next, unless a schedule is given."""
