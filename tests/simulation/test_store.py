@@ -1,5 +1,6 @@
 import json
 import math
+import sqlite3
 import sys
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ def row(cell: int, run: int, n_pulls: int = 5, of: Experiment = EXPERIMENT) -> d
         "target": 2.0,
         "lower_bound": math.nan,
         "version": "0",
+        "cost": 2.5 * n_pulls,
     }
 
 
@@ -72,7 +74,7 @@ def test_columns_are_as_documented(tmp_path: Path) -> None:
         "algorithm": "string", "options": "string", "delta": "double", "seed": "int64", "n_pulls": "int64",
         "stopped": "bool", "correct": "bool", "support": "int64", "seconds": "double", "evidence": "double",
         "target": "double", "lower_bound": "double", "version": "string",
-        "label": "string",
+        "label": "string", "cost": "double",
     }  # fmt: skip
     (found,) = table.to_pylist()
     assert math.isnan(found.pop("lower_bound"))
@@ -150,7 +152,7 @@ def test_a_damaged_table_is_not_taken_over(tmp_path: Path, where: str) -> None:
         del data[len(data) // 2 :]
     else:
         # The pages of the first columns, of others, and the description of the file.
-        place = {"start": 60, "middle": 400, "late": len(data) // 2, "end": len(data) - 40}[where]
+        place = {"start": 60, "middle": 400, "late": len(data) * 3 // 8, "end": len(data) - 40}[where]
         for i in range(place, place + 20):
             data[i] ^= 0xFF
     table.write_bytes(data)
@@ -230,7 +232,7 @@ def test_the_table_has_the_names_of_problems(tmp_path: Path) -> None:
     assert list(names()) == ["first 3.0", "first 2.0"]
     labels = [columns["label"].tolist() for _, columns in read_cells(path, ["run", "label"])]
     assert labels == [["first 3.0"]] * 2 + [["first 2.0"]] * 2
-    pq.write_table(pq.read_table(path).drop_columns("label"), path)
+    pq.write_table(pq.read_table(path).drop_columns(["label", "cost"]), path)
     assert [columns["label"].tolist() for _, columns in read_cells(path, ["run", "label"])] == [[""]] * 4
     settle(tmp_path, tiny(('name = "unit_basis"', 'name = "unit_basis"\nlabel = "first {means[0]}"')))
     assert list(names()) == ["first 3.0", "first 2.0"]
@@ -292,3 +294,17 @@ def test_a_table_does_not_fall_behind(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(SurepickError, match=r"needs pyarrow; install surepick\[bench\]"):
         Store(tmp_path, EXPERIMENT)
+
+
+def test_runs_of_before_have_no_cost(tmp_path: Path) -> None:
+    """A SQLite file without the column is read, goes on, and gives a table in which those costs are unknown."""
+    with Store(tmp_path, EXPERIMENT) as store:
+        store.append([{**row(0, 0), "cost": math.nan}])
+    (tmp_path / "runs.parquet").unlink()
+    with sqlite3.connect(tmp_path / "runs.sqlite") as db:
+        db.execute("ALTER TABLE runs DROP COLUMN cost")
+    db.close()
+    with Store(tmp_path, EXPERIMENT) as store:
+        store.append([row(0, 1)])
+    ((_, columns),) = read_cells(tmp_path / "runs.parquet", ["run", "cost"])
+    assert repr(columns["cost"].tolist()) == "[nan, 12.5]"

@@ -31,7 +31,7 @@ from surepick.simulation import experiment as experiments
 from surepick.simulation.experiment import Experiment, Published, job_of, read_experiment
 from surepick.simulation.run import OF_REWARDS, instance_of, new_learner, run_once, run_seeds
 from surepick.simulation.runs import brief, error_interval, latex_table, latex_text
-from surepick.simulation.store import EXPERIMENT, TABLE, file_of_runs, read_cells
+from surepick.simulation.store import EXPERIMENT, TABLE, file_of_runs, read_cells, wanted_runs
 from surepick.types import Array
 
 NOTHING = "-"
@@ -144,6 +144,11 @@ class Summary:
         return not self.spends_all and self.error_interval[0] > self.cell.delta
 
     @property
+    def rule(self) -> str:
+        """Name of the stopping rule; "" if it is not known, or a fixed budget is spent."""
+        return "" if self.spends_all else self.claim.rule
+
+    @property
     def is_told(self) -> bool:
         """Whether the algorithm was told theta."""
         return "theta" in self.cell.algorithm.knows
@@ -173,6 +178,8 @@ class Section(NamedTuple):
     summaries: tuple[Summary, ...]
     written: datetime | None
     """Time of the last saved run; None without runs."""
+    n_wanted: int = 0
+    """Runs of each cell that the last sweep was to make; 0 if unknown."""
 
     @property
     def compared(self) -> list[tuple[Summary, Compared]]:
@@ -241,7 +248,7 @@ def section_of(experiment: Experiment, table: Path, n_runs: float = math.inf) ->
     claims = {label: claim_of(summary.cell) for label, summary in labels.items()}
     summaries = {key: replace(one, claim=claims.get(one.label, Claim())) for key, one in summaries.items()}
     written = datetime.fromtimestamp(file.stat().st_mtime, UTC) if has_runs else None
-    return Section(experiment=experiment, summaries=tuple(summaries.values()), written=written)
+    return Section(experiment, tuple(summaries.values()), written, wanted_runs(table.parent))
 
 
 def summarize(
@@ -416,7 +423,7 @@ def _latex_part(section: Section, *, is_budget: bool) -> str:
     for label, summaries in rows.items():
         of_place = {section.place(summary): summary for summary in summaries}
         assert len(of_place) == len(summaries), "two problems have one name"
-        rule = summaries[0].claim.rule or "--"
+        rule = summaries[0].rule or "--"
         body.append([*map(latex_text, (label, rule)), *(_latex_entry(of_place.get(place)) for place in places)])
     bounds = {
         place: dict.fromkeys(f"${s.quantities['lower_bound'].mean:.1f}$" for s in some if "lower_bound" in s.quantities)
@@ -455,12 +462,10 @@ def _latex_entry(summary: Summary | None) -> str:
 
 
 def _unfinished(section: Section) -> str:
-    """Say that runs are missing; "" if every cell has as many as the fullest one."""
-    counts = [summary.n_runs for summary in section.summaries]
-    n_all = max(counts) * len(counts)
-    if sum(counts) == n_all:
-        return ""
-    return f"The sweep is not finished: {_count(sum(counts))} of {_count(n_all)} runs."
+    """Say that runs of the last sweep are missing; "" if none are, or if its number of runs is not known."""
+    n_done = sum(min(summary.n_runs, section.n_wanted) for summary in section.summaries)
+    n_all = section.n_wanted * len(section.summaries)
+    return f"The sweep is not finished: {_count(n_done)} of {_count(n_all)} runs." if n_done < n_all else ""
 
 
 def part_of(section: Section, figures: list[Figure]) -> Part:
@@ -566,7 +571,7 @@ def _by_size(section: Section, quantity: str) -> tuple[str, Table]:
     )
     if quantity == "ratio" and any("cost" in summary.quantities for summary in known):
         note += " Where arms have costs, the cost is divided by the lower bound on the cost."
-    if rules := grouped([one for one in section.summaries if one.claim.rule], attrgetter("claim.rule")):
+    if rules := grouped([one for one in section.summaries if one.rule], attrgetter("rule")):
         named = (f"{rule} ({', '.join(dict.fromkeys(one.label for one in some))})" for rule, some in rules.items())
         note += f" Stopping rules: {', '.join(named)}."
     if any(summary.is_below_bound for summary in known):
@@ -635,7 +640,7 @@ def _side_by_side(section: Section) -> list[Table]:
 def _every_cell(section: Section) -> Table:
     columns: dict[str, Callable[[Summary], str]] = {
         "Algorithm": lambda s: s.label,
-        "Stopping rule": lambda s: s.claim.rule or NOTHING,
+        "Stopping rule": lambda s: s.rule or NOTHING,
         "Problem": section.place,
         "Runs": lambda s: str(s.n_runs),
         "Mean pulls": lambda s: _quantity(s, "n_pulls"),

@@ -136,6 +136,7 @@ class Store:
                 rows = table.to_pylist()
                 self._insert("cells", [(*(row[name] for name in _OF_CELL), None) for row in rows])
                 self._insert("runs", map(_checked, rows))
+        self._db.execute("CREATE TABLE IF NOT EXISTS sweeps (n_runs)")
         if not _has_cost(self._db):
             self._db.execute(f"ALTER TABLE runs ADD COLUMN {COST}")
         placed = "SELECT * FROM cells WHERE place IS NOT NULL ORDER BY place"
@@ -162,6 +163,12 @@ class Store:
     @_is_settled.setter
     def _is_settled(self, value: bool) -> None:
         self._db.execute(f"PRAGMA user_version = {int(not value)}")
+
+    def want(self, n_runs: int) -> None:
+        """Note how many runs of each cell are to be made, so that a report can say how many are missing."""
+        with self._transaction():
+            self._db.execute("DELETE FROM sweeps")
+            self._db.execute("INSERT INTO sweeps VALUES (?)", (n_runs,))
 
     def missing(self, key: str, n_runs: int) -> Any:
         """Return the numbers below n_runs of the missing runs of a cell, as an array."""
@@ -284,6 +291,18 @@ def check_table(path: Path) -> Any:
         file.close()
         raise SurepickError(f"{path} is no table of runs: its columns are {', '.join(file.schema_arrow.names)}.")
     return file
+
+
+def wanted_runs(folder: Path) -> int:
+    """Return how many runs of each cell the last sweep was to make; 0 if that is not known."""
+    if not (folder / DATABASE).exists():
+        return 0
+    try:
+        with closing(sqlite3.connect(folder / DATABASE)) as db:
+            found = db.execute("SELECT n_runs FROM sweeps").fetchone()
+    except sqlite3.DatabaseError:  # of before, or damaged, which other readers say
+        return 0
+    return 0 if found is None else int(found[0])
 
 
 def file_of_runs(table: Path) -> Path:
@@ -451,6 +470,7 @@ def sweep(
     check_count("n_runs", n_runs, least=1)
     cells = experiment.cells()
     with Store(folder, experiment) as store:
+        store.want(n_runs)
         missing = [store.missing(cell.key, n_runs) for cell in cells]
         n_missing = sum(map(len, missing))
         lowest: dict[str, Failure] = {}
