@@ -483,7 +483,7 @@ name = "uniform"
         text += f'[[problems]]\nfile = "{name}.csv"\narguments = {{ rewards = "y" }}\n'
     text += f'[[problems]]\nname = "unit_basis"\narguments = {{ means = {long} }}\n'
     pulls = {("uniform", place): [10 * place + 5, 10 * place + 5] for place in range(4)}
-    folder = write_folder(tmp_path, text, pulls)
+    folder = write_folder(tmp_path, text, pulls, lower_bound=[math.nan] * 2)
     section = read_section(folder)
     assert latex_of(section).splitlines()[5:8] == [
         r"algorithm & stopping rule & alloys.csv & other.csv & unit\_basis, means 20 values (1) & "
@@ -530,7 +530,7 @@ options = { goal = "fixed-budget" }
     assert r"gse & -- & $25.0 \pm 23.6$ (1 of 4) \\" in latex_of(section)
     assert [(chart.name, chart.quantities) for chart in charts(section)] == [("error", ["error"])]
     both = text + '[[algorithms]]\nlabel = "stops"\nname = "uniform"\nonly = { budget = 60 }\n'
-    mixed = read_section(write_folder(tmp_path / "b", both, pulls))
+    mixed = read_section(write_folder(tmp_path / "b", both, {**pulls, ("stops", 0): [200] * 4}))
     part = part_of(mixed, [])
     assert part.finding == "Closest to the lower bound: stops (1 of 1)."
     assert [table.title for table in part.tables[:2]] == ["Mean pulls / lower bound", "Share of wrong answers"]
@@ -633,7 +633,7 @@ def test_a_claim_of_the_class_alone_wins_nothing(tmp_path: Path) -> None:
     assert "Stopping rules: says-proved (hasty), betting (uniform)." in note
     assert r"hasty & says-proved & $74.5 \pm 0.5^\ddagger$ (0 of 2)" in latex
     assert r"lower bound &  & $100.0$ \\" in latex
-    correct = [False, *[True] * 11]  # 1 of 12 is 8 %, which chance explains at 5 %
+    correct = [*[True] * 11, False]  # 1 of 12 is 8 %, which chance explains at 5 %
     finding, rows, _, _ = hasty_part(tmp_path / "wrong", [110, 120] * 6, correct=correct)
     assert finding == "Closest to the lower bound: uniform (1 of 1)."
     assert "wrong in 1 of 12" in rows["hasty"][0]
@@ -645,9 +645,9 @@ def test_a_claim_of_the_class_alone_wins_nothing(tmp_path: Path) -> None:
 def test_costs_are_compared_with_the_bound_on_costs(tmp_path: Path) -> None:
     """The table of runs has the cost, and the report divides it by the bound on the cost."""
     costs = [1.0, 4.0, 2.0]
-    options = 'options = { stopping = "evidence" }'
-    changed = f'{options[:-2]}, costs = {costs} }}'
-    experiment = tiny(("max_pulls = 8", "max_pulls = 900\nbounds = true"), (options, changed))
+    given = 'name = "uniform"\noptions = { stopping = "evidence" }'
+    changed = f'name = "lazy-track-and-stop"\noptions = {{ costs = {costs} }}'
+    experiment = tiny(("max_pulls = 8", "max_pulls = 900\nbounds = true"), (given, changed))
     sweep(experiment, tmp_path / "runs", n_runs=4)
     summaries = {(s.label, s.cell.arguments["means"][0]): s for s in read_section(tmp_path / "runs").summaries}
     for means in ([3.0, 0.0, 0.0], [2.0, 1.0, 0.0]):

@@ -763,8 +763,9 @@ def draw(section: Section, folder: Path, *, in_paper: bool = False) -> list[Figu
     if paths := list(_paths(summaries)):
         drawn.append(("paths", *_evidence_paths(section.place(summaries[0]), paths)))
     return [
-        Figure(caption, save(canvas, folder / f"{section.experiment.name}-{name}", in_paper=in_paper))
+        Figure(caption, save(canvas, folder / f"{section.experiment.name}-{name}", in_paper=in_paper, has_rows=rows))
         for name, canvas, caption in drawn
+        for rows in [name == "distributions"]
     ]
 
 
@@ -889,7 +890,7 @@ def _new(points: Iterable[Point], seen: set[tuple[float, float]]) -> list[Point]
 def _distributions(section: Section, summaries: Sequence[Summary]) -> tuple[Any, str]:
     """Draw a box for each cell: half of the runs inside, 90 % between the whiskers."""
     groups = grouped(summaries, section.place)
-    canvas, panels = frame([0.5 + 0.24 * len(members) for members in groups.values()], grid="x")
+    canvas, panels = frame([0.75 + 0.24 * len(members) for members in groups.values()], grid="x", shares_x=False)
     for axes, (title, members) in zip(panels, groups.items(), strict=True):
         levels = {"whislo": 0.05, "q1": 0.25, "med": 0.5, "q3": 0.75, "whishi": 0.95}
         boxes = [
@@ -899,11 +900,16 @@ def _distributions(section: Section, summaries: Sequence[Summary]) -> tuple[Any,
         thin, thick = {"color": GREY}, {"color": COLORS[1], "linewidth": 2.0}
         looks = {"boxprops": {"color": COLORS[0]}, "whiskerprops": thin, "capprops": thin, "medianprops": thick}
         axes.bxp(boxes, orientation="horizontal", showfliers=False, widths=0.55, **looks)
+        for place, summary in enumerate(reversed(members), start=1):
+            bound = math.nan if "cost" in summary.quantities else summary.quantities.get("lower_bound", (math.nan,))[0]
+            if bound > 0.0:
+                dashed = {"color": INK, "linestyle": "--", "linewidth": 1.0, "label": "lower bound"}
+                axes.plot([bound, bound], [place - 0.5, place + 0.5], **dashed)
         axes.set_xscale("log")
         axes.set_title(_words(title), loc="left", fontsize=9, color=INK)
         axes.tick_params(axis="y", labelsize=8.5)
     panels[-1].set_xlabel("number of pulls")
-    return canvas, "Pulls of the runs: half of them inside the box, 90 % between the whiskers; the bar is the median."
+    return canvas, "Pulls of the runs: half of them inside the box, 90 % between the whiskers; the bar is the median; each panel has its own axis."
 
 
 def _paths(summaries: Sequence[Summary]) -> Iterator[tuple[str, list[Look]]]:
@@ -927,7 +933,10 @@ def _evidence_paths(place: str, paths: Sequence[tuple[str, list[Look]]]) -> tupl
     axes.set_xscale("log")
     axes.set_xlabel("pulls")
     axes.set_ylabel("evidence / threshold")
-    return canvas, f"Evidence in run 0 on {place}; a rule stops at the dashed line."
+    return canvas, (
+        f"Evidence for the leader divided by the threshold at which the rule stops (the dashed line), in run 0 on "
+        f"{place}; evidence and threshold are those of each method's own rule."
+    )
 
 
 def _words(*texts: str) -> str:
