@@ -231,3 +231,21 @@ def test_a_hasty_rule_is_caught() -> None:
 def test_a_hasty_rule_that_claims_no_proof_passes() -> None:
     """The rate of wrong answers is a promise of rules that are proved alone."""
     check_rule(Hasty(guarantee="none"))
+
+
+def test_a_claim_of_a_foreign_rule_is_not_repeated_as_a_fact() -> None:
+    """The answer says that the class says so, in memory and read from a file; rules of surepick speak for themselves."""
+    means, rng = np.array([1.0, 0.0]), np.random.default_rng(0)
+    own, foreign = (
+        sp.identify(
+            np.eye(2),
+            lambda arm: means[arm] + rng.standard_normal(),
+            noise_std=1.0,
+            algorithm=sp.algorithms.Uniform(stopping=rule),
+        )
+        for rule in (sp.stopping.Evidence(), Hasty())
+    )
+    assert "(proved, evidence rule)" in own.explain()
+    said = "(proved, hasty rule, as its class says; surepick has not checked the proof)"
+    assert said in foreign.explain()
+    assert foreign.to_dict()["is_foreign_rule"]

@@ -659,7 +659,19 @@ def _every_cell(section: Section) -> Table:
         if not any(quantity in summary.quantities for summary in section.summaries):
             del columns[header]
     rows = [[Cell(text(summary)) for text in columns.values()] for summary in section.summaries]
-    return Table(title="All cells", headers=list(columns), n_words=3, rows=rows, is_folded=len(rows) > LONG)
+    whys = {_why_no_bound(s): None for s in section.summaries if s.n_runs and "lower_bound" not in s.quantities}
+    note = f"No lower bound: {'; '.join(whys)}." if whys and "Lower bound" in columns else ""
+    return Table(title="All cells", note=note, headers=list(columns), n_words=3, rows=rows, is_folded=len(rows) > LONG)
+
+
+def _why_no_bound(summary: Summary) -> str:
+    if summary.spends_all:
+        return "there is none beside a fixed budget"
+    if not summary.cell.bounds:
+        return "it was not asked for (`bounds = false`)"
+    if summary.cell.epsilon and summary.cell.algorithm.options.get("m", 1) > 1:
+        return "none is known for epsilon above 0 beside m > 1"
+    return f"none is known for {summary.cell.shown}"
 
 
 def _errors(summary: Summary) -> str:
