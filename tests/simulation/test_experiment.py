@@ -305,9 +305,13 @@ def test_errors_of_a_plug_in_name_its_line(tmp_path: Path) -> None:
     ("old", "new", "said"),
     [
         ('name = "unit_basis"', 'name = "unit_bases"', "got 'unit_bases'; did you mean 'unit_basis'"),
-        ('name = "unit_basis"', 'nmae = "unit_basis"', "no key `nmae` is known; did you mean 'name'"),
-        ('label = "uniform"', 'lable = "uniform"', "no key `lable` is known; did you mean 'label'"),
-        ('label = "evidence"\nname = "uniform"', 'label = "e"\nname = "unifrm"', "got 'unifrm'; did you mean 'uniform'"),
+        ('name = "unit_basis"', 'names = "unit_basis"', "no key `nmae` is known; did you mean 'name'"),
+        ('label = "uniform"', 'labels = "uniform"', "no key `labels` is known; did you mean 'label'"),
+        (
+            'label = "evidence"\nname = "uniform"',
+            'label = "e"\nname = "unifrm"',
+            "got 'unifrm'; did you mean 'uniform'",
+        ),
     ],
 )
 def test_a_name_that_is_misspelt_is_known(old: str, new: str, said: str) -> None:
@@ -323,5 +327,5 @@ def test_errors_of_a_table_name_the_file_of_the_user(tmp_path: Path) -> None:
     experiment = tiny((old, 'file = "arms.csv"\narguments = { rewards = "yield" }'), folder=tmp_path)
     with pytest.raises(InvalidInput, match=re.escape(f"cannot be run: {tmp_path / 'arms.csv'} line 5: column 'yield'")):
         check_cells(experiment.cells())
-    with pytest.raises(InvalidInput, match=r"no column 'yeild' \(`rewards`\); did you mean 'yield'"):
-        problems.from_file(tmp_path / "arms.csv", rewards="yeild")
+    with pytest.raises(InvalidInput, match=r"no column 'yields' \(`rewards`\); did you mean 'yield'"):
+        problems.from_file(tmp_path / "arms.csv", rewards="yields")

@@ -32,9 +32,7 @@ FEW_ARMS = 50
 _RISKS: Mapping[Guarantee, str] = {
     "proved": "the probability of a wrong answer is at most {delta} (proved, {rule})",
     "published": "the probability of a wrong answer is at most {delta} by a published proof ({rule})",
-    "heuristic": (
-        "the probability of a wrong answer should be at most about {delta}, but that is not proved ({rule})"
-    ),
+    "heuristic": ("the probability of a wrong answer should be at most about {delta}, but that is not proved ({rule})"),
     "none": "without any guarantee ({rule})",
 }
 

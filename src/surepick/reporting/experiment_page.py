@@ -921,7 +921,10 @@ def _distributions(section: Section, summaries: Sequence[Summary]) -> tuple[Any,
         axes.set_title(_words(title), loc="left", fontsize=9, color=INK)
         axes.tick_params(axis="y", labelsize=8.5)
     panels[-1].set_xlabel("number of pulls")
-    return canvas, "Pulls of the runs: half of them inside the box, 90 % between the whiskers; the bar is the median; each panel has its own axis."
+    return canvas, (
+        "Pulls of the runs: half of them inside the box, 90 % between the whiskers; the bar is the median; each panel "
+        "has its own axis."
+    )
 
 
 def _paths(summaries: Sequence[Summary]) -> Iterator[tuple[str, list[Look]]]:
