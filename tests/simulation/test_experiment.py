@@ -305,7 +305,7 @@ def test_errors_of_a_plug_in_name_its_line(tmp_path: Path) -> None:
     ("old", "new", "said"),
     [
         ('name = "unit_basis"', 'name = "unit_bases"', "got 'unit_bases'; did you mean 'unit_basis'"),
-        ('name = "unit_basis"', 'names = "unit_basis"', "no key `nmae` is known; did you mean 'name'"),
+        ('name = "unit_basis"', 'names = "unit_basis"', "no key `names` is known; did you mean 'name'"),
         ('label = "uniform"', 'labels = "uniform"', "no key `labels` is known; did you mean 'label'"),
         (
             'label = "evidence"\nname = "uniform"',

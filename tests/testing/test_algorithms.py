@@ -234,7 +234,7 @@ def test_a_hasty_rule_that_claims_no_proof_passes() -> None:
 
 
 def test_a_claim_of_a_foreign_rule_is_not_repeated_as_a_fact() -> None:
-    """The answer says that the class says so, in memory and read from a file; rules of surepick speak for themselves."""
+    """The answer says that the class says so; rules of surepick speak for themselves."""
     means, rng = np.array([1.0, 0.0]), np.random.default_rng(0)
     own, foreign = (
         sp.identify(

@@ -100,6 +100,9 @@ class Claim(NamedTuple):
         return f"{self.guarantee} (says the class)" if says_so else self.guarantee
 
 
+UNKNOWN = Claim()
+
+
 class Compared(NamedTuple):
     """A published figure beside ours."""
 
@@ -119,14 +122,14 @@ class Summary:
     compared: tuple[Compared, ...]
     n_runs: int = 0
     quantities: Mapping[str, Estimated] = field(default_factory=dict)
-    """Means by column: the columns of `MEASURED`, with costs also cost, with lower bounds also ratio and lower_bound."""
+    """Means by column: those of `MEASURED`; with costs also cost; with lower bounds also ratio and lower_bound."""
     quantiles: Mapping[float, float] = field(default_factory=dict)
     """Quantiles of the pulls, by level."""
     n_errors: int = 0
     error_interval: tuple[float, float] = (0.0, 1.0)
     n_unfinished: int = 0
     versions: tuple[str, ...] = ()
-    claim: Claim = Claim()
+    claim: Claim = UNKNOWN
 
     @property
     def label(self) -> str:
@@ -246,7 +249,7 @@ def section_of(experiment: Experiment, table: Path, n_runs: float = math.inf) ->
             summaries[key] = summarize(cells[key], wanted, experiment.published)
     labels = {summary.label: summary for summary in summaries.values() if summary.n_runs}
     claims = {label: claim_of(summary.cell) for label, summary in labels.items()}
-    summaries = {key: replace(one, claim=claims.get(one.label, Claim())) for key, one in summaries.items()}
+    summaries = {key: replace(one, claim=claims.get(one.label, UNKNOWN)) for key, one in summaries.items()}
     written = datetime.fromtimestamp(file.stat().st_mtime, UTC) if has_runs else None
     return Section(experiment, tuple(summaries.values()), written, wanted_runs(table.parent))
 
@@ -593,7 +596,7 @@ def claim_of(cell: experiments.Cell) -> Claim:
         learner = new_learner(job, instance, seeds.learner)
         rule, guarantee = learner.rule, learner.decision.guarantee
     except Exception:  # noqa: BLE001 (a plug-in of the user, or options of another version; the runs are there)
-        return Claim()
+        return UNKNOWN
     is_normal = instance.pull is None and not OF_REWARDS & cell.algorithm.options.keys()
     return Claim(rule.name, guarantee, is_own=rule.is_of_package, is_normal=is_normal)
 

@@ -44,8 +44,8 @@ def check_algorithm(
     """Check that an algorithm keeps the contract of all algorithms.
 
     All random numbers are seeded, so an algorithm that passes once passes always. The checks, in this order: every arm
-    asked for is an arm; `exact` of the rule changes nothing; equal seeds ask for equal arms; a batch equals single asks; results told inside a block change
-    none of its arms; failed asks come again; a replayed log gives the same learner bit for bit; the answer is right
+    asked for is an arm; `exact` of the rule changes nothing; equal seeds ask for equal arms; a batch equals single
+    asks; results told inside a block change none of its arms; failed asks come again; a replayed log gives the same learner bit for bit; the answer is right
     with late and lost results; and, if the guarantee is "proved", at most 10 of 30 answers at delta = 0.05 are wrong on
     a hard instance, in runs of at most 150 pulls. The last two fail with probability at most 1e-6 on an algorithm that
     keeps its guarantee. That is no proof: the last one finds an algorithm that stops within 150 pulls without evidence
@@ -322,8 +322,8 @@ def right_answer(trial: Trial, max_pulls: int) -> None:
     if decision.guarantee == "proved" or budget is not None:
         assert loss <= trial.epsilon + 1e-9, (
             f"the answer of the check with late and lost results is wrong: arm {decision.best} after "
-            f"{decision.n_pulls} pulls of {len(trial.rows) or 'the'} arms with theta {np.round(trial.theta, 3).tolist()} "
-            f"loses {loss:g}, epsilon is {trial.epsilon:g}"
+            f"{decision.n_pulls} pulls of {len(trial.rows) or 'the'} arms with theta "
+            f"{np.round(trial.theta, 3).tolist()} loses {loss:g}, epsilon is {trial.epsilon:g}"
         )
 
 
