@@ -485,9 +485,9 @@ name = "uniform"
     pulls = {("uniform", place): [10 * place + 5, 10 * place + 5] for place in range(4)}
     folder = write_folder(tmp_path, text, pulls, lower_bound=[math.nan] * 2)
     section = read_section(folder)
+    listed = [rf"unit\_basis, means 20 values ({number})" for number in (1, 2)]
     assert latex_of(section).splitlines()[5:8] == [
-        r"algorithm & stopping rule & "
-        + r"alloys.csv & other.csv & unit\_basis, means 20 values (1) & unit\_basis, means 20 values (2) \\",
+        rf"algorithm & stopping rule & alloys.csv & other.csv & {' & '.join(listed)} \\",
         r"\midrule",
         "uniform & betting"
         + "".join(rf" & ${mean} \pm 0.0$ (0 of 2)" for mean in ("5.0", "15.0", "25.0", "35.0"))
