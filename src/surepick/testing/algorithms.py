@@ -47,9 +47,11 @@ def check_algorithm(
     asked for is an arm; `exact` of the rule changes nothing; equal seeds ask for equal arms; a batch equals single
     asks; results told inside a block change none of its arms; failed asks come again; a replayed log gives the same
     learner bit for bit; the answer is right with late and lost results; and, if the guarantee is "proved", at most 10
-    of 30 answers at delta = 0.05 are wrong on a hard instance, in runs of at most 150 pulls. The last two fail with probability at most 1e-6 on an algorithm that
-    keeps its guarantee. That is no proof: the last one finds an algorithm that stops within 150 pulls without evidence
-    (with probability 0.95 if half of its answers are wrong), and not one that errs in 10 % of the runs.
+    of 30 answers at delta = 0.05 are wrong on a hard instance, in runs of at most 150 pulls.
+
+    The last two fail with probability at most 1e-6 on an algorithm that keeps its guarantee. That is no proof: the last
+    one finds an algorithm that stops within 150 pulls without evidence (with probability 0.95 if half of its answers
+    are wrong), and not one that errs in 10 % of the runs.
 
     With a `budget` the algorithm makes no more pulls than that, and its answer at the end must be right on this easy
     problem. That is a check of its work, not of a guarantee: a method without a proof makes no promise on harder ones.
