@@ -198,7 +198,8 @@ def test_published_figures_find_their_cells() -> None:
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        (("title", "heading"), r"tiny.toml: `title` is missing; it must be a text"),
+        (("title", "heading"), r"tiny.toml: no key `heading` is known; .* `title` is missing"),
+        (('title = "Tiny"\n', ""), r"tiny.toml: `title` is missing; it must be a text"),
         (('title = "Tiny"', 'title = "Tiny"\ncolour = 1'), r"no key `colour` is known; the keys are .*title"),
         (("[0.1]", "0.1"), r"`delta` must be a list of one or more different numbers such as \[0.05\], got 0.1"),
         (("[0.1]", "[0.1, 0.1]"), r"`delta` must be a list of one or more different numbers"),

@@ -906,6 +906,7 @@ def _distributions(section: Section, summaries: Sequence[Summary]) -> tuple[Any,
     """Draw a box for each cell: half of the runs inside, 90 % between the whiskers."""
     groups = grouped(summaries, section.place)
     canvas, panels = frame([0.75 + 0.24 * len(members) for members in groups.values()], grid="x", shares_x=False)
+    canvas.set_figheight(canvas.get_figheight() + 0.6)  # label and legend
     for axes, (title, members) in zip(panels, groups.items(), strict=True):
         levels = {"whislo": 0.05, "q1": 0.25, "med": 0.5, "q3": 0.75, "whishi": 0.95}
         boxes = [

@@ -706,7 +706,10 @@ def _checked(model: type[T], content: Mapping[str, Any], where: str, **context: 
         if isinstance(own, InvalidInput):
             said = str(own)
         elif first["type"] == "extra_forbidden":
-            said = f"no key `{key}` is known; {what_was_meant(key, sorted(model.model_fields), 'keys', most=99)}"
+            missing = "".join(f" `{one['loc'][0]}` is missing." for one in found if one["type"] == "missing")
+            said = (
+                f"no key `{key}` is known; {what_was_meant(key, sorted(model.model_fields), 'keys', most=99)}{missing}"
+            )
         elif first["type"] == "missing":
             said = f"`{key}` is missing; it must be {model.model_fields[key].description}."
         else:

@@ -122,8 +122,7 @@ class Runs:
         """
         if self.lower_bound is None:
             raise InvalidInput("`ratio` needs the lower bounds, which were not asked for; pass `bounds=True`.")
-        spent: Array = self.n_pulls if self.cost is None else self.cost  # equal without costs
-        return spent / self.lower_bound
+        return (self.n_pulls if self.cost is None else self.cost) / self.lower_bound  # equal without costs
 
     @property
     def has_costs(self) -> bool:
