@@ -2,6 +2,7 @@ import math
 import os
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from surepick.reporting.experiment_page import (
     Summary,
     charts,
     compare,
+    draw,
     draw_means,
     estimated_share,
     latex_of,
@@ -672,3 +674,22 @@ def test_a_sweep_that_is_not_finished_says_so(tmp_path: Path) -> None:
         store.want(5)
     report = write_report([tmp_path / "runs"], tmp_path / "out")[0].read_text("utf-8")
     assert report.startswith("# Tiny\n\n**The sweep is not finished: 8 of 20 runs.**")
+
+
+def test_distributions_have_axes_of_their_own_and_the_lower_bound(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A panel whose pulls are large does not squeeze another; the bound of 100 is a dashed line in each row."""
+    drawn = {}
+
+    def kept(canvas: Any, path: Path, **_: bool) -> tuple[Path, Path]:
+        drawn[path.name] = canvas
+        return path, path
+
+    monkeypatch.setattr("surepick.reporting.experiment_page.save", kept)
+    captions = [figure.caption for figure in draw(read_section(folder), tmp_path)]
+    first, second = drawn["paper-distributions"].axes
+    assert first.get_xlim() != second.get_xlim()
+    bounds = [line for line in first.lines if line.get_label() == "lower bound"]
+    assert [line.get_xdata() for line in bounds] == [[100.0, 100.0]] * 2
+    assert any(caption.startswith("Evidence for the leader divided by the threshold") for caption in captions)
