@@ -616,7 +616,7 @@ class Hasty:
 """
 
 
-def hasty_part(folder: Path, pulls: list[int], **columns: list[object]) -> tuple[str, dict[str, list[str]], str, str]:
+def hasty_part(folder: Path, pulls: list[int], **columns: list[Any]) -> tuple[str, dict[str, list[str]], str, str]:
     """Headline, cells by algorithm, note and LaTeX table; uniform sampling has 300 and 310 pulls, the bound is 100."""
     folder.mkdir()
     (folder / "hasty.py").write_text(HASTY_CLASS)
@@ -662,6 +662,7 @@ def test_costs_are_compared_with_the_bound_on_costs(tmp_path: Path) -> None:
     assert "Cost" in cells_of(tmp_path / "runs")[0]
     problem = sp.problems.unit_basis([2.0, 1.0, 0.0])
     runs = sp.simulate(problem, n_runs=3, bounds=True, costs=costs)
+    assert runs.cost is not None
     assert runs.ratio == pytest.approx(runs.cost / sp.lower_bound(np.eye(3), [2.0, 1.0, 0.0], costs=costs))
     assert runs.to_columns()["cost"] is runs.cost
 

@@ -71,9 +71,9 @@ def as_rule(stopping: Stopping, **options: Any) -> Rule:
             "and import them into a new study, which they guide."
         )
     if stopping not in _NAMED:
-        meant = or_nearest(str(stopping), list(_NAMED))
+        end = or_nearest(str(stopping), list(_NAMED))
         raise InvalidInput(
-            f"`stopping` must be one of {', '.join(map(repr, _NAMED))} or a rule, got {stopping!r}{meant}"
+            f"`stopping` must be one of {', '.join(map(repr, _NAMED))} or a rule, got {stopping!r}{end}"
         )
     (kind, meant), known = _NAMED[stopping], _options_of(stopping)
     for name in asked:
