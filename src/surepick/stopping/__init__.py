@@ -72,9 +72,7 @@ def as_rule(stopping: Stopping, **options: Any) -> Rule:
         )
     if stopping not in _NAMED:
         end = or_nearest(str(stopping), list(_NAMED))
-        raise InvalidInput(
-            f"`stopping` must be one of {', '.join(map(repr, _NAMED))} or a rule, got {stopping!r}{end}"
-        )
+        raise InvalidInput(f"`stopping` must be one of {', '.join(map(repr, _NAMED))} or a rule, got {stopping!r}{end}")
     (kind, meant), known = _NAMED[stopping], _options_of(stopping)
     for name in asked:
         if name not in known and not (name == "elimination" and kind.always_eliminates):
