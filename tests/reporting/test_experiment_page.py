@@ -692,5 +692,5 @@ def test_distributions_have_axes_of_their_own_and_the_lower_bound(
     first, second = drawn["paper-distributions"].axes
     assert first.get_xlim() != second.get_xlim()
     bounds = [line for line in first.lines if line.get_label() == "lower bound"]
-    assert [line.get_xdata() for line in bounds] == [[100.0, 100.0]] * 2
+    assert [list(line.get_xdata()) for line in bounds] == [[100.0, 100.0]] * 2
     assert any(caption.startswith("Evidence for the leader divided by the threshold") for caption in captions)
