@@ -27,6 +27,7 @@ from surepick.errors import (
 if TYPE_CHECKING:
     from surepick import algorithms as algorithms
     from surepick import stopping as stopping
+    from surepick import testing as testing
     from surepick.arms.dask import DaskArms as DaskArms
     from surepick.arms.ellipsoid import Ellipsoid as Ellipsoid
     from surepick.arms.finite import FiniteArms as FiniteArms
@@ -90,6 +91,7 @@ _HOMES = {
     "stopping": (),
     "study.admin": ("create_study", "load_study", "list_studies", "copy_study", "delete_study"),
     "study.study": ("Study", "StudyAsk"),
+    "testing": (),
 }
 """A file, and what the package offers of it; the file itself where no names are given."""
 _HOME = {name: home for home, names in _HOMES.items() for name in names or (home.rpartition(".")[2],)}
@@ -98,7 +100,7 @@ __all__ = [
     "read_arms", "TableArms", "FiniteArms", "MappedArms", "DaskArms", "Sphere", "Ellipsoid", "Hypercube", "TopK",
     "Design", "characteristic_time", "optimal_design", "lower_bound",
     "identify", "Progress", "Result", "History", "create_learner", "Learner", "Ask", "Decision",
-    "algorithms", "stopping", "SurepickError", "InvalidInput", "ArmsDoNotSpan", "TiedArms", "Skipped",
+    "algorithms", "stopping", "testing", "SurepickError", "InvalidInput", "ArmsDoNotSpan", "TiedArms", "Skipped",
     "NotCertified", "NotEnoughData", "PullFailed", "NoiseWarning", "ModelWarning", "TableWarning",
     "EntryWarning",
     "create_study", "load_study", "list_studies", "copy_study", "delete_study", "Study", "StudyAsk",

@@ -145,6 +145,12 @@ def nearest(unknown: str, names: Sequence[str], *, cutoff: float = 0.5) -> str |
     return next(iter(same or difflib.get_close_matches(unknown, names, n=1, cutoff=cutoff)), None)
 
 
+def or_nearest(unknown: str, names: Sequence[str]) -> str:
+    """Return the end of a sentence that lists the known names: the one that was probably meant, if there is one."""
+    near = nearest(unknown, names)
+    return "." if near is None else f"; did you mean {near!r}?"
+
+
 def what_was_meant(unknown: str, names: Iterable[str], kind: str, *, most: int = 12) -> str:
     """Return the end of a sentence about an unknown name: the nearest known one, and the others.
 

@@ -79,7 +79,8 @@ def _rows(cell: Cell, n_pulls: list[int], columns: dict[str, list[Any]]) -> list
         "design_support": 2.5,
     }
     given = [{name: values[run] for name, values in columns.items()} for run in range(len(n_pulls))]
-    return [{**cell_columns(cell), **usual, "run": run, "n_pulls": n, **given[run]} for run, n in enumerate(n_pulls)]
+    common = {**cell_columns(cell), **usual}
+    return [{**common, "run": run, "n_pulls": n, "cost": n, **given[run]} for run, n in enumerate(n_pulls)]
 
 
 def label_text(label: str) -> str:

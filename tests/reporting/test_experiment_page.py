@@ -2,11 +2,13 @@ import math
 import os
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy.stats import binom
 
+import surepick as sp
 from surepick.errors import InvalidInput, SurepickError
 from surepick.reporting.experiment_page import (
     LEVELS,
@@ -14,6 +16,7 @@ from surepick.reporting.experiment_page import (
     Summary,
     charts,
     compare,
+    draw,
     draw_means,
     estimated_share,
     latex_of,
@@ -25,7 +28,7 @@ from surepick.reporting.experiment_page import (
 )
 from surepick.reporting.html import Table
 from surepick.simulation.experiment import Published, parse_experiment
-from surepick.simulation.store import sweep
+from surepick.simulation.store import Store, sweep
 from tests.reporting.report_folders import PAPER, label_text, write_folder
 from tests.simulation.tiny import tiny
 
@@ -95,7 +98,7 @@ def test_errors_and_their_exact_interval(tmp_path: Path) -> None:
     # The ends are the risks at which two or more, or two or fewer, errors in five have probability 2.5 %.
     assert binom.sf(1, 5, low) == pytest.approx(0.025)
     assert binom.cdf(2, 5, high) == pytest.approx(0.025)
-    row = next(row for row in cells_of(folder)[1] if row[0] == "default" and row[2] == "5")
+    row = next(row for row in cells_of(folder)[1] if row[0] == "default" and row[3] == "5")
     assert "2 (5.3 to 85 %) > delta!" in row
 
 
@@ -105,8 +108,8 @@ def test_a_cell_without_runs(folder: Path) -> None:
     assert missing.n_runs == 0
     assert missing.compared[0].why == "no runs yet"
     last = cells_of(folder)[1][-1]
-    assert last[:3] == ["default", "n_arms 2500", "0"]
-    assert set(last[3:]) == {"-"}
+    assert last[:4] == ["default", "betting", "n_arms 2500", "0"]
+    assert set(last[4:]) == {"-"}
     part = part_of(read_section(folder), [])
     assert "0 to 5 in each of 4 cells" in part.facts
     assert part.finding == "Of 3 published figures: 1 agree, 1 better, 1 cannot be told."
@@ -184,7 +187,7 @@ def test_an_oracle_is_never_the_best(tmp_path: Path) -> None:
     text = UNPUBLISHED.replace('"lazy-track-and-stop"', '"xy-oracle"', 1).replace(
         'variant = "paper" }', '}\nknows = ["theta"]'
     )
-    runs = {("Lazy TS", 0): [10, 10], ("default", 0): [20, 20]}
+    runs = {("Lazy TS", 0): [10, 10], ("default", 0): [200, 200]}
     part = part_of(read_section(write_folder(tmp_path, text, runs)), [])
     assert part.finding == "Closest to the lower bound: default (1 of 1)."
 
@@ -214,9 +217,9 @@ def test_unfinished_runs_are_counted_and_marked(tmp_path: Path) -> None:
     assert (ours.n_unfinished, ours.n_errors) == (1, 0)
     assert ours.compared[0].verdict == "open"
     assert ours.compared[0].why == "1 runs did not stop, so our mean is too small"
-    row = next(row for row in cells_of(folder)[1] if row[0] == "default" and row[2] == "5")
+    row = next(row for row in cells_of(folder)[1] if row[0] == "default" and row[3] == "5")
     assert row[-2] == "1"
-    assert row[3].startswith("≥\u00a01\u202f020")
+    assert row[4].startswith("≥\u00a01\u202f020")
 
 
 def test_bounds_that_are_missing_give_no_ratio(tmp_path: Path) -> None:
@@ -361,7 +364,7 @@ def test_texts_of_the_user_are_not_markup(tmp_path: Path) -> None:
     assert "<img" not in markdown
     assert "\\| \\*\\*a\\*\\*" in markdown
     widths = {line.replace("\\|", "").count("|") for line in markdown.splitlines() if line.startswith("|")}
-    assert widths == {4, 14}  # both tables keep their columns
+    assert widths == {4, 15}  # both tables keep their columns
 
 
 def test_same_runs_same_bytes(folder: Path, paths: list[Path], tmp_path: Path) -> None:
@@ -378,7 +381,7 @@ def test_several_risks_and_schedules(tmp_path: Path) -> None:
     runs = {(label, place): [100 * (place + 1), 120] for label in ("Lazy TS", "default") for place in (0, 1)}
     paths = write_report([write_folder(tmp_path / "runs", text, runs)], tmp_path / "out")
     assert [path.stem for path in paths[2::2]] == ["paper-risk", "paper-schedule", "paper-distributions", "paper-paths"]
-    assert "| Lazy TS | delta 0.001 | 2 |" in paths[0].read_text("utf-8")
+    assert "| Lazy TS | betting | delta 0.001 | 2 |" in paths[0].read_text("utf-8")
 
 
 def test_an_algorithm_may_go_without_bounds(tmp_path: Path) -> None:
@@ -484,12 +487,15 @@ name = "uniform"
         text += f'[[problems]]\nfile = "{name}.csv"\narguments = {{ rewards = "y" }}\n'
     text += f'[[problems]]\nname = "unit_basis"\narguments = {{ means = {long} }}\n'
     pulls = {("uniform", place): [10 * place + 5, 10 * place + 5] for place in range(4)}
-    folder = write_folder(tmp_path, text, pulls)
+    folder = write_folder(tmp_path, text, pulls, lower_bound=[math.nan] * 2)
     section = read_section(folder)
-    assert latex_of(section).splitlines()[3:6] == [
-        r"algorithm & alloys.csv & other.csv & unit\_basis, means 20 values (1) & unit\_basis, means 20 values (2) \\",
+    listed = [rf"unit\_basis, means 20 values ({number})" for number in (1, 2)]
+    assert latex_of(section).splitlines()[5:8] == [
+        rf"algorithm & stopping rule & alloys.csv & other.csv & {' & '.join(listed)} \\",
         r"\midrule",
-        r"uniform & $5.0 \pm 0.0$ & $15.0 \pm 0.0$ & $25.0 \pm 0.0$ & $35.0 \pm 0.0$ \\",
+        "uniform & betting"
+        + "".join(rf" & ${mean} \pm 0.0$ (0 of 2)" for mean in ("5.0", "15.0", "25.0", "35.0"))
+        + r" \\",
     ]
     table = part_of(section, []).tables[0]
     assert [row[0].text for row in table.rows] == [section.place(summary) for summary in section.summaries]
@@ -526,10 +532,10 @@ options = { goal = "fixed-budget" }
     assert [cell.text for cell in part.tables[0].rows[0][1:]] == ["0.250"]
     assert part.tables[0].rows[0][1].detail == "0.006 to 0.806"  # Clopper-Pearson, 1 of 4
     assert "Ratio" not in part.tables[-1].headers
-    assert r"gse & $25.0 \pm 23.6$ \\" in latex_of(section)
+    assert r"gse & -- & $25.0 \pm 23.6$ (1 of 4) \\" in latex_of(section)
     assert [(chart.name, chart.quantities) for chart in charts(section)] == [("error", ["error"])]
     both = text + '[[algorithms]]\nlabel = "stops"\nname = "uniform"\nonly = { budget = 60 }\n'
-    mixed = read_section(write_folder(tmp_path / "b", both, pulls, correct=right))
+    mixed = read_section(write_folder(tmp_path / "b", both, {**pulls, ("stops", 0): [200] * 4}))
     part = part_of(mixed, [])
     assert part.finding == "Closest to the lower bound: stops (1 of 1)."
     assert [table.title for table in part.tables[:2]] == ["Mean pulls / lower bound", "Share of wrong answers"]
@@ -579,3 +585,114 @@ plugin = "guess.py:Guess"
     table = part.tables[-1]
     place = table.headers.index("Guarantee")
     assert {row[0].text: row[place].text for row in table.rows} == {"one": "proved", "two": "proved", "guess": "none"}
+
+
+HASTY = """
+name = "hasty"
+title = "Hasty"
+delta = [0.05]
+n_runs = 40
+quick_runs = 40
+seed = 7
+max_pulls = 500
+bounds = true
+[[problems]]
+name = "soare"
+arguments = { dim = 2, angle = 0.5 }
+[[algorithms]]
+label = "hasty"
+plugin = "hasty.py:Hasty"
+[[algorithms]]
+label = "uniform"
+name = "uniform"
+"""
+HASTY_CLASS = """
+import surepick as sp
+class SaysProved(sp.stopping.Rule):
+    name, guarantee = "says-proved", "proved"
+    def start(self, task):
+        return sp.stopping.Evidence().start(task)
+class Hasty:
+    def compose(self, task):
+        return sp.algorithms.Uniform(stopping=SaysProved()).compose(task)
+"""
+
+
+def hasty_part(folder: Path, pulls: list[int], **columns: list[Any]) -> tuple[str, dict[str, list[str]], str, str]:
+    """Headline, cells by algorithm, note and LaTeX table; uniform sampling has 300 and 310 pulls, the bound is 100."""
+    folder.mkdir()
+    (folder / "hasty.py").write_text(HASTY_CLASS)
+    runs = {("hasty", 0): pulls, ("uniform", 0): [300, 310]}
+    section = read_section(write_folder(folder, HASTY, runs, **columns))
+    part = part_of(section, [])
+    assert ["proved (says the class)", "proved"] == [row[-1].text for row in part.tables[-1].rows]
+    return part.finding, rows_of(part.tables[0]), part.tables[0].note, latex_of(section)
+
+
+def test_a_claim_of_the_class_alone_wins_nothing(tmp_path: Path) -> None:
+    """Below the lower bound, or wrong more often than delta: no star and no headline, and the table says why."""
+    finding, rows, note, latex = hasty_part(tmp_path / "low", [74, 75])
+    assert finding == "Closest to the lower bound: uniform (1 of 1)."
+    assert "below the minimum" in rows["hasty"][0]
+    assert "cannot be right with 1 - delta on all problems" in note
+    assert "Stopping rules: says-proved (hasty), betting (uniform)." in note
+    assert r"hasty & says-proved & $74.5 \pm 0.5^\ddagger$ (0 of 2)" in latex
+    assert r"lower bound &  & $100.0$ \\" in latex
+    correct = [*[True] * 11, False]  # 1 of 12 is 8 %, which chance explains at 5 %
+    finding, rows, _, _ = hasty_part(tmp_path / "wrong", [110, 120] * 6, correct=correct)
+    assert finding == "Closest to the lower bound: uniform (1 of 1)."
+    assert "wrong in 1 of 12" in rows["hasty"][0]
+    finding, _, note, latex = hasty_part(tmp_path / "fair", [110, 120] * 6)
+    assert finding == "Closest to the lower bound: hasty (1 of 1)."
+    assert "cannot be right" not in note + latex
+
+
+def test_costs_are_compared_with_the_bound_on_costs(tmp_path: Path) -> None:
+    """The table of runs has the cost, and the report divides it by the bound on the cost."""
+    costs = [1.0, 4.0, 2.0]
+    given = 'name = "uniform"\noptions = { stopping = "evidence" }'
+    changed = f'name = "lazy-track-and-stop"\noptions = {{ costs = {costs} }}'
+    experiment = tiny(("max_pulls = 8", "max_pulls = 900\nbounds = true"), (given, changed))
+    sweep(experiment, tmp_path / "runs", n_runs=4)
+    summaries = {(s.label, s.cell.arguments["means"][0]): s for s in read_section(tmp_path / "runs").summaries}
+    for means in ([3.0, 0.0, 0.0], [2.0, 1.0, 0.0]):
+        ours, plain = (summaries[label, means[0]].quantities for label in ("evidence", "uniform"))
+        assert ours["lower_bound"].mean == pytest.approx(sp.lower_bound(np.eye(3), means, 0.1, costs=costs))
+        assert ours["ratio"].mean == pytest.approx(ours["cost"].mean / ours["lower_bound"].mean)
+        assert ours["cost"].mean > 1.5 * ours["n_pulls"].mean
+        assert "cost" not in plain
+    assert "Cost" in cells_of(tmp_path / "runs")[0]
+    problem = sp.problems.unit_basis([2.0, 1.0, 0.0])
+    runs = sp.simulate(problem, n_runs=3, bounds=True, costs=costs)
+    assert runs.cost is not None
+    assert runs.ratio == pytest.approx(runs.cost / sp.lower_bound(np.eye(3), [2.0, 1.0, 0.0], costs=costs))
+    assert runs.to_columns()["cost"] is runs.cost
+
+
+def test_a_sweep_that_is_not_finished_says_so(tmp_path: Path) -> None:
+    """Above all else, by the number of runs that the last sweep was to make."""
+    sweep(tiny(), tmp_path / "runs", n_runs=2)
+    assert "not finished" not in write_report([tmp_path / "runs"], tmp_path / "out")[0].read_text("utf-8")
+    with Store(tmp_path / "runs", tiny()) as store:  # a sweep of five runs that is killed at once
+        store.want(5)
+    report = write_report([tmp_path / "runs"], tmp_path / "out")[0].read_text("utf-8")
+    assert report.startswith("# Tiny\n\n**The sweep is not finished: 8 of 20 runs.**")
+
+
+def test_distributions_have_axes_of_their_own_and_the_lower_bound(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A panel whose pulls are large does not squeeze another; the bound of 100 is a dashed line in each row."""
+    drawn = {}
+
+    def kept(canvas: Any, path: Path, **_: bool) -> tuple[Path, Path]:
+        drawn[path.name] = canvas
+        return path, path
+
+    monkeypatch.setattr("surepick.reporting.experiment_page.save", kept)
+    captions = [figure.caption for figure in draw(read_section(folder), tmp_path)]
+    first, second = drawn["paper-distributions"].axes
+    assert first.get_xlim() != second.get_xlim()
+    bounds = [line for line in first.lines if line.get_label() == "lower bound"]
+    assert [list(line.get_xdata()) for line in bounds] == [[100.0, 100.0]] * 2
+    assert any(caption.startswith("Evidence for the leader divided by the threshold") for caption in captions)

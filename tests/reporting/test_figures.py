@@ -2,6 +2,8 @@
 
 import math
 
+import numpy as np
+
 from surepick.reporting import figures
 from surepick.reporting.charts import LONGEST, Bar, Pulls
 from surepick.reporting.figures import plain
@@ -23,3 +25,12 @@ def test_the_figures_of_a_result_use_them() -> None:
         shown = [text.get_text() for text in canvas.axes[0].get_yticklabels()]
         assert len(set(shown)) == len(SUPPLIERS)
         assert all(r"\$" in text for text in shown)
+
+
+def test_shares_of_arms_are_named_in_order() -> None:
+    """The legend lists arms by number, and says what dashed lines are."""
+    values = np.array([[0.2, 0.5, 0.3], [0.1, 0.3, 0.6]])
+    canvas = figures.shares([10, 20], values, {2: 0.5, 1: 0.4})
+    assert [text.get_text() for text in canvas.legends[0].get_texts()] == [
+        "arm 0", "arm 1", "arm 2", "weight in the design",
+    ]  # fmt: skip

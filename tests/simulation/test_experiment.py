@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from surepick.simulation import experiment as module
 from surepick.simulation import problems
 from surepick.simulation.experiment import (
     Experiment,
+    check_cells,
     job_of,
     named_experiment,
     named_experiments,
@@ -196,7 +198,8 @@ def test_published_figures_find_their_cells() -> None:
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        (("title", "heading"), r"tiny.toml: `title` is missing; it must be a text"),
+        (("title", "heading"), r"tiny.toml: no key `heading` is known; .* `title` is missing"),
+        (('title = "Tiny"\n', ""), r"tiny.toml: `title` is missing; it must be a text"),
         (('title = "Tiny"', 'title = "Tiny"\ncolour = 1'), r"no key `colour` is known; the keys are .*title"),
         (("[0.1]", "0.1"), r"`delta` must be a list of one or more different numbers such as \[0.05\], got 0.1"),
         (("[0.1]", "[0.1, 0.1]"), r"`delta` must be a list of one or more different numbers"),
@@ -297,3 +300,33 @@ def test_errors_of_a_plug_in_name_its_line(tmp_path: Path) -> None:
     cells = parse_experiment(text, "tiny.toml", tmp_path).cells()
     with pytest.raises(InvalidInput, match=r"LinAlgError: Singular matrix \(own.py, line 5\)"):
         module.check_cells(cells)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('name = "unit_basis"', 'name = "unit_bases"', "got 'unit_bases'; did you mean 'unit_basis'"),
+        ('name = "unit_basis"', 'names = "unit_basis"', "no key `names` is known; did you mean 'name'"),
+        ('label = "uniform"', 'labels = "uniform"', "no key `labels` is known; did you mean 'label'"),
+        (
+            'label = "evidence"\nname = "uniform"',
+            'label = "e"\nname = "unifrm"',
+            "got 'unifrm'; did you mean 'uniform'",
+        ),
+    ],
+)
+def test_a_name_that_is_misspelt_is_known(old: str, new: str, said: str) -> None:
+    """The error names the nearest, and a misspelt key comes before the key that is missing."""
+    with pytest.raises(InvalidInput, match=said):
+        tiny((old, new))
+
+
+def test_errors_of_a_table_name_the_file_of_the_user(tmp_path: Path) -> None:
+    """Not the copy that processes read; and a column is called by the option that named it."""
+    (tmp_path / "arms.csv").write_text("x,z,yield\n1,2,3\n2,1,4\n0,1,2\n3,3,nan\n", "utf-8")
+    old = 'name = "unit_basis"\narguments = { means = [[3.0, 0.0, 0.0], [2.0, 1.0, 0.0]] }'
+    experiment = tiny((old, 'file = "arms.csv"\narguments = { rewards = "yield" }'), folder=tmp_path)
+    with pytest.raises(InvalidInput, match=re.escape(f"cannot be run: {tmp_path / 'arms.csv'} line 5: column 'yield'")):
+        check_cells(experiment.cells())
+    with pytest.raises(InvalidInput, match=r"no column 'yields' \(`rewards`\); did you mean 'yield'"):
+        problems.from_file(tmp_path / "arms.csv", rewards="yields")

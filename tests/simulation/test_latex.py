@@ -30,9 +30,11 @@ def test_a_report_for_a_paper(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert cli.main(["bench", "report", str(tmp_path / "tiny"), "--latex"]) == 0
     assert "report.tex" in capsys.readouterr().out
     table = (tmp_path / "tiny" / "report.tex").read_text()
-    assert table.count(r"\begin{tabular}{lrr}") == 1
-    assert r"\nuniform & $" in repr(table)
+    assert table.count(r"\begin{tabular}{llrr}") == 1
+    assert r"\nuniform & betting & $" in repr(table)
     assert r"\dagger" in table  # runs that did not stop within 8 pulls
+    assert r"$\delta = 0.1$, seed 7." in table
+    assert "(0 of 3)" in table
     for name, points in (("1col", 234), ("2col", 486)):  # 72 points an inch
         (figure,) = (tmp_path / "tiny").glob(f"*distributions-{name}.pdf")
         box = figure.read_bytes().split(b"/MediaBox [")[1].split(b"]")[0].split()

@@ -410,7 +410,7 @@ def test_traces_say_the_way_of_a_run() -> None:
     weights = dict(zip(design.support.tolist(), design.weights.tolist(), strict=True))
     assert abs(runs.traces[0].shares[-1] - [weights.get(arm, 0.0) for arm in range(3)]).max() < 0.2
     canvas = runs.plot_shares(weights, run=1)
-    assert len(canvas.axes[0].lines) == 3 + len(weights)
+    assert len(canvas.axes[0].lines) == 3 + len(weights) + 1  # and the entry of the legend
     with pytest.raises(InvalidInput, match="trace=True"):
         plain.plot_shares()
     with pytest.raises(InvalidInput, match="`trace` needs a list of arms"):

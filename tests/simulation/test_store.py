@@ -1,5 +1,6 @@
 import json
 import math
+import sqlite3
 import sys
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ def row(cell: int, run: int, n_pulls: int = 5, of: Experiment = EXPERIMENT) -> d
         "lower_bound": math.nan,
         "version": "0",
         "design_support": 2.5,
+        "cost": 2.5 * n_pulls,
     }
 
 
@@ -73,7 +75,7 @@ def test_columns_are_as_documented(tmp_path: Path) -> None:
         "algorithm": "string", "options": "string", "delta": "double", "seed": "int64", "n_pulls": "int64",
         "stopped": "bool", "correct": "bool", "support": "int64", "seconds": "double", "evidence": "double",
         "target": "double", "lower_bound": "double", "version": "string",
-        "label": "string", "design_support": "double",
+        "label": "string", "design_support": "double", "cost": "double",
     }  # fmt: skip
     (found,) = table.to_pylist()
     assert math.isnan(found.pop("lower_bound"))
@@ -232,7 +234,7 @@ def test_the_table_has_the_names_of_problems(tmp_path: Path) -> None:
     assert list(names()) == ["first 3.0", "first 2.0"]
     labels = [columns["label"].tolist() for _, columns in read_cells(path, ["run", "label"])]
     assert labels == [["first 3.0"]] * 2 + [["first 2.0"]] * 2
-    pq.write_table(pq.read_table(path).drop_columns("label"), path)
+    pq.write_table(pq.read_table(path).drop_columns(["label", "cost"]), path)
     assert [columns["label"].tolist() for _, columns in read_cells(path, ["run", "label"])] == [[""]] * 4
     settle(tmp_path, tiny(('name = "unit_basis"', 'name = "unit_basis"\nlabel = "first {means[0]}"')))
     assert list(names()) == ["first 3.0", "first 2.0"]
@@ -314,3 +316,17 @@ def test_a_table_does_not_fall_behind(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(SurepickError, match=r"needs pyarrow; install surepick\[bench\]"):
         Store(tmp_path, EXPERIMENT)
+
+
+def test_runs_of_before_have_no_cost(tmp_path: Path) -> None:
+    """A SQLite file without the column is read, goes on, and gives a table in which those costs are unknown."""
+    with Store(tmp_path, EXPERIMENT) as store:
+        store.append([{**row(0, 0), "cost": math.nan}])
+    (tmp_path / "runs.parquet").unlink()
+    with sqlite3.connect(tmp_path / "runs.sqlite") as db:
+        db.execute("ALTER TABLE runs DROP COLUMN cost")
+    db.close()
+    with Store(tmp_path, EXPERIMENT) as store:
+        store.append([row(0, 1)])
+    ((_, columns),) = read_cells(tmp_path / "runs.parquet", ["run", "cost"])
+    assert repr(columns["cost"].tolist()) == "[nan, 12.5]"

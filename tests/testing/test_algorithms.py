@@ -113,6 +113,73 @@ def test_arms_may_be_lists_or_sets_of_rows(arms: Any) -> None:
     check_algorithm("uniform", arms, noise_std=0.5)
 
 
+@dataclass(frozen=True)
+class Told(Rule):
+    """A rule whose verdict is a function of its state and the estimate."""
+
+    verdict: Callable[[Any, LeastSquares], Any]
+    guarantee: Any = "none"
+    name: str = "told"
+
+    def start(self, task: Task) -> "ToldState":
+        """Return a fresh state."""
+        return ToldState(task, self.verdict)
+
+
+class ToldState(RuleState):
+    """That rule at work."""
+
+    decides_after_pulls = True
+
+    def __init__(self, task: Task, verdict: Callable[[Any, LeastSquares], Any]) -> None:
+        super().__init__(task)
+        self.verdict, self.n_looks = verdict, 0
+
+    def after_pull(self, estimate: LeastSquares) -> Verdict:
+        """Decide by the function."""
+        return self.exact(estimate)
+
+    def exact(self, estimate: LeastSquares) -> Verdict:
+        """Return what the function says."""
+        self.n_looks += 1
+        verdict: Verdict = self.verdict(self, estimate)
+        return verdict
+
+
+def _at_100(statistic: Callable[[Any, LeastSquares], float], leader: int | None = None) -> Callable[[Any, Any], Any]:
+    """Stop after 100 pulls, with this statistic and leader."""
+
+    def verdict(state: ToldState, estimate: LeastSquares) -> Verdict:
+        if not estimate.has_theta:
+            return Verdict(threshold=100.0)
+        own = state.leader(estimate) if leader is None else leader
+        return Verdict(stopped=estimate.n_pulls >= 100, leader=own, statistic=statistic(state, estimate), threshold=100)
+
+    return verdict
+
+
+PULLS = _at_100(lambda _, estimate: estimate.n_pulls)
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        (Told(PULLS, guarantee="certain"), "`guarantee` of Told must be one of 'proved', .* got 'certain'"),
+        (Told(lambda *_: Verdict(stopped=True, threshold=1.0)), "a verdict that stops needs a `leader`, got None"),
+        (Told(_at_100(lambda state, _: state.n_looks)), "`exact` of ToldState gives two verdicts .* change nothing"),
+        (Told(_at_100(lambda *_: 1.0, leader=99)), "the number of a candidate, from 0 to 4, got 99 from the rule"),
+        (Told(lambda *_: None), "must return a `Verdict`, got None"),
+        (Told(_at_100(lambda *_: math.nan)), "`statistic` of a verdict must be a number, got nan"),
+    ],
+    ids=["guarantee", "too early", "state", "leader", "None", "NaN"],
+)
+def test_each_way_to_break_a_rule_has_a_sentence(rule: Rule, said: str) -> None:
+    """The rule itself, in order, passes."""
+    with pytest.raises((AssertionError, sp.InvalidInput), match=said):
+        check_rule(rule)
+    check_rule(Told(PULLS))
+
+
 def test_what_breaks_nothing_passes() -> None:
     """The frame of the broken algorithms is itself in order."""
     check_algorithm(Broken(lambda sampler: sampler.turn % 5))
@@ -125,7 +192,7 @@ def _impatient(sampler: Turns) -> int:
 
 def test_reading_results_inside_a_block_is_caught() -> None:
     """The estimate goes on growing after `open`, so that a sampler could peek."""
-    with pytest.raises(AssertionError, match=r"single asks|inside a block"):
+    with pytest.raises(AssertionError, match=r"`next` must not read results|inside a block"):
         check_algorithm(Broken(_impatient))
 
 
@@ -164,3 +231,21 @@ def test_a_hasty_rule_is_caught() -> None:
 def test_a_hasty_rule_that_claims_no_proof_passes() -> None:
     """The rate of wrong answers is a promise of rules that are proved alone."""
     check_rule(Hasty(guarantee="none"))
+
+
+def test_a_claim_of_a_foreign_rule_is_not_repeated_as_a_fact() -> None:
+    """The answer says that the class says so; rules of surepick speak for themselves."""
+    means, rng = np.array([1.0, 0.0]), np.random.default_rng(0)
+    own, foreign = (
+        sp.identify(
+            np.eye(2),
+            lambda arm: means[arm] + rng.standard_normal(),
+            noise_std=1.0,
+            algorithm=sp.algorithms.Uniform(stopping=rule),
+        )
+        for rule in (sp.stopping.Evidence(), Hasty())
+    )
+    assert "(proved, evidence rule)" in own.explain()
+    said = "(proved, hasty rule, as its class says; surepick has not checked the proof)"
+    assert said in foreign.explain()
+    assert foreign.to_dict()["is_foreign_rule"]

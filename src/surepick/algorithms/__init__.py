@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from surepick.algorithms.options import check_kind
-from surepick.errors import InvalidInput, what_was_meant
+from surepick.errors import InvalidInput, or_nearest, what_was_meant
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
@@ -171,8 +171,9 @@ def _factory(name: str) -> Any:
         return _load(_BUILT_IN[name])
     found = [entry for entry in _plug_ins() if entry.name == name]
     if not found:
-        known = ", ".join([*names(), *_FIXED_BUDGET])
-        raise InvalidInput(f"`algorithm` must be one of {known}, got {name!r}.")
+        known = [*names(), *_FIXED_BUDGET]
+        meant = or_nearest(name, known)
+        raise InvalidInput(f"`algorithm` must be one of {', '.join(known)}, got {name!r}{meant}")
     return found[0].load()
 
 

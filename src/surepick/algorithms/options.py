@@ -143,8 +143,9 @@ def _limits(algorithm: object, name: str, task: Task) -> Iterator[str]:
     for option in [option for option, is_too_much in asked.items() if is_too_much]:
         flag = FLAGS[option]
         is_own = not type(algorithm).__module__.startswith("surepick.")
+        suited = '"lazy-track-and-stop"' + ' or "m-lingape"' * (option == "m")
         own = f", or set `{flag} = True` on the class if its sampler handles it" if is_own else ""
-        yield f'`{option}` cannot be given to {name}, which plans without; use "lazy-track-and-stop"{own}.'
+        yield f"`{option}` cannot be given to {name}, which plans without; use {suited}{own}."
     arms, candidates = task.arms, task.candidates
     if not (arms.is_enumerable or can("takes_vectors")):
         yield f'{name} needs a list of arms, got {arms.description}; use "lazy-track-and-stop".'

@@ -85,7 +85,8 @@ def verdict(now: Snapshot, label: Label, pulls: str, doubt: str) -> str:
         return f"Not decided ({pulls}). {doubt}".rstrip()
     if doubt:
         return f"{tally(now, label)}, by the {now.rule} rule after {pulls}, in doubt. {doubt}"
-    claimed = f"proved, {now.rule} rule" if now.guarantee == "proved" else f"{now.rule} rule"
+    by = f"{now.rule} rule, as its class says" if now.is_foreign_rule else f"{now.rule} rule"
+    claimed = f"proved, {by}" if now.guarantee == "proved" else by
     return f"{tally(now, label)}, after {pulls}: {risk(now)} ({claimed})."
 
 
@@ -107,7 +108,8 @@ def sentences(now: Snapshot, label: Label, left_to_do: str) -> list[str]:
         return said
     said.append(f"Open: {joined(named(is_open, label))}{_hardest(now, label, is_open)}.")
     if now.guarantee == "proved" and (met or failed):
-        said.append(f"Calls so far are proved: {risk(now)}, whenever you stop.")
+        says = ", as the class of the rule says" if now.is_foreign_rule else ""
+        said.append(f"Calls so far are proved{says}: {risk(now)}, whenever you stop.")
     return [*said, f"To call all of them: {left_to_do}."] if left_to_do else said
 
 

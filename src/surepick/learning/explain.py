@@ -21,7 +21,7 @@ from surepick.learning.calls import Label, named
 from surepick.learning.groups import label_text
 from surepick.learning.model import DRIFTS, IF_GROUP, IF_SLIP
 from surepick.learning.noise_models import looks_binary
-from surepick.learning.progress import far_words, sentences, too_few
+from surepick.learning.progress import far_words, rule_words, sentences, too_few
 from surepick.types import Guarantee
 
 if TYPE_CHECKING:
@@ -30,12 +30,10 @@ if TYPE_CHECKING:
 # Up to this many arms, each can be measured by itself, without a model.
 FEW_ARMS = 50
 _RISKS: Mapping[Guarantee, str] = {
-    "proved": "the probability of a wrong answer is at most {delta} (proved, {rule} rule)",
-    "published": "the probability of a wrong answer is at most {delta} by a published proof ({rule} rule)",
-    "heuristic": (
-        "the probability of a wrong answer should be at most about {delta}, but that is not proved ({rule} rule)"
-    ),
-    "none": "without any guarantee ({rule} rule)",
+    "proved": "the probability of a wrong answer is at most {delta} (proved, {rule})",
+    "published": "the probability of a wrong answer is at most {delta} by a published proof ({rule})",
+    "heuristic": ("the probability of a wrong answer should be at most about {delta}, but that is not proved ({rule})"),
+    "none": "without any guarantee ({rule})",
 }
 
 
@@ -88,7 +86,7 @@ def verdict(result: "Result", *, numbers: bool = True) -> str:
     if result.guarantee == "doubtful":
         are = "are" if result.m > 1 else "is"
         return f"{leader} {are} the answer of the {result.rule} rule after {pulls}, in doubt. {_doubt(result)}"
-    risk = _RISKS[result.guarantee].format(delta=percent(result.delta), rule=result.rule)
+    risk = _RISKS[result.guarantee].format(delta=percent(result.delta), rule=rule_words(result))
     return f"{leader} {_is_best(result)}, after {pulls}: {risk}."
 
 

@@ -38,7 +38,7 @@ from surepick.learning.snapshot import Algorithm, Ask, Decision, Snapshot
 from surepick.learning.spec import Spec, TaskOptions, takes_options
 from surepick.learning.state import LearnerState
 from surepick.sampling.base import Follows, JoinedBlocks, Sampler
-from surepick.stopping.base import Rule
+from surepick.stopping.base import CLAIMS, Rule
 from surepick.stopping.betting import Betting, has_sets
 from surepick.types import Arm, Array, ResultNumber
 
@@ -438,6 +438,9 @@ def _parts(composed: Any, algorithm: str) -> tuple[Sampler, Rule]:
         sampler, rule = composed
         lacks = [name for name in ("open", "next", "pulls_per_nat") if not callable(getattr(sampler, name, None))]
         if not lacks and callable(getattr(rule, "start", None)):
+            if (claim := getattr(rule, "guarantee", None)) not in CLAIMS:
+                known = ", ".join(map(repr, CLAIMS))
+                raise InvalidInput(f"`guarantee` of {type(rule).__name__} must be one of {known}, got {claim!r}.")
             return sampler, rule
         said = f"a sampler without `{lacks[0]}`" if lacks else f"{type(rule).__name__} in the place of the rule"
     else:

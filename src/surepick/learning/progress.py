@@ -319,7 +319,13 @@ def confidence(now: Snapshot) -> str:
 
 def _of_proof(now: Snapshot) -> str:
     """Return the word for the confidence that the rule has reached."""
-    return "Proved" if now.guarantee == "proved" else "Confidence"
+    return "Proved" if now.guarantee == "proved" and not now.is_foreign_rule else "Confidence"
+
+
+def rule_words(now: Snapshot) -> str:
+    """Name the rule; a claim of a rule that surepick does not have is what its class says."""
+    says_so = now.is_foreign_rule and now.guarantee != "none"
+    return f"{now.rule} rule" + (", as its class says; surepick has not checked the proof" if says_so else "")
 
 
 def _sure(now: Snapshot) -> str:

@@ -537,6 +537,7 @@ def given_of(learner: "Learner") -> dict[str, Any]:
     return {
         "m": learner.m,
         "rule": learner.rule.name,
+        "is_foreign_rule": not learner.rule.is_of_package,
         "noise_law": learner.noise_model.law(learner.rule),
         "delta": learner.delta,
         "epsilon": learner.epsilon,

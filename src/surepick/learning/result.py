@@ -93,6 +93,7 @@ class Result(Snapshot):
             would reject them.
         n_checks: check pulls made after the verdict.
         rule: name of that rule.
+        is_foreign_rule: whether the rule is none of surepick: what it proves is then what its class says.
         noise_law: what that rule assumes of the noise beside its scale, as the end of "the noise ...".
         noise_std: standard deviation of the rewards around the fit; NaN while there are too few. Where one was given
             for each arm, this and the interval are multiples of those: 1 if they are right.

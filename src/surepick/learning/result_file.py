@@ -36,6 +36,7 @@ NEWER = frozenset(
     {"m", "cost", "p_value", "survivors", "feature_names", "theta_margin", "path", "planned", "earlier"}
     | {"coarseness", "repeated", "noise_doubt", "n_residuals", "remaining_low", "remaining_high", "hardest", "outlook"}
     | {"likely_lead", "far_share", "groups", "has_offsets", "calls", "specification", "goal", "pool"}
+    | {"is_foreign_rule"}
     | set(_LIMITS)
 )
 _NAMES = {"threshold": "target", "remaining": "expected_remaining", "rule": "stopping"}
@@ -106,7 +107,8 @@ def _checksum(text: str) -> str:
 def written(result: "Result") -> dict[str, Any]:
     """Return a result as JSON can hold it."""
     values = {_NAMES.get(name, name): _plain(getattr(result, name)) for name in _saved(type(result))}
-    for name in ("far_share", "groups", "has_offsets", "calls", "specification", "goal", "pool", *_LIMITS):
+    rare = ("far_share", "groups", "has_offsets", "calls", "specification", "goal", "pool", "is_foreign_rule")
+    for name in (*rare, *_LIMITS):
         if not values[name] or values[name] == "confidence":
             del values[name]  # nearly always, and its default
     if result.calls is not None:

@@ -194,7 +194,8 @@ class Settlement:
             # A proof for arms fixed in advance covers the first n asks as a whole, not those that came in first.
             is_due = state.decides_after_pulls and (told.is_complete or not self._rule.is_fixed_design)
             if is_due and not self.stopped:
-                self._decide(state.after_pull(self.estimate))
+                verdict = state.after_pull(self.estimate)
+                self._decide(verdict if self._rule.is_of_package else self._rule.checked(verdict, self._task))
             for block in told.closes:
                 self._close(block, told.n_places)
 
@@ -379,7 +380,8 @@ class Settlement:
             _add(self._past, X, rewards, groups)
             if block is not None:
                 self._noise.mind_rounding(block, self._past, was_coarse=False)
-                self._decide(self.state.after_block(self.estimate, block))
+                verdict = self.state.after_block(self.estimate, block)
+                self._decide(verdict if self._rule.is_of_package else self._rule.checked(verdict, self._task))
         if self._task.drift > 0.0:
             self._closed |= dict.fromkeys(planned.results.values(), planned.number)
             self._take_levels_off()

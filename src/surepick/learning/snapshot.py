@@ -118,6 +118,8 @@ class Snapshot:
     n_checks: int = 0
     rule: str = ""
     """Name of the stopping rule."""
+    is_foreign_rule: bool = False
+    """Whether the rule is none of surepick: its class says what is proved, and surepick cannot tell."""
     noise_law: str = "has no heavier tails than a normal law"
     noise_std: float = math.nan
     noise_interval: tuple[float, float] = (0.0, math.inf)

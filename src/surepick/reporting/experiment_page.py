@@ -29,9 +29,9 @@ from surepick.reporting.figures import COLORS, GREY, INK, draw_line, frame, plai
 from surepick.reporting.html import Cell, Table, data_uri, template
 from surepick.simulation import experiment as experiments
 from surepick.simulation.experiment import Experiment, Published, job_of, read_experiment
-from surepick.simulation.run import instance_of, new_learner, run_once, run_seeds
+from surepick.simulation.run import OF_REWARDS, instance_of, new_learner, run_once, run_seeds
 from surepick.simulation.runs import brief, error_interval, latex_table, latex_text
-from surepick.simulation.store import EXPERIMENT, TABLE, file_of_runs, read_cells
+from surepick.simulation.store import EXPERIMENT, TABLE, file_of_runs, read_cells, wanted_runs
 from surepick.types import Array
 
 NOTHING = "-"
@@ -60,7 +60,7 @@ PATH_SECONDS = 3.0
 """Longest time of a run that is repeated to draw its evidence path."""
 
 MEASURED = ("n_pulls", "seconds", "support", "design_support", "evidence", "target")
-COLUMNS = ("run", "stopped", "correct", "lower_bound", "version", *MEASURED)
+COLUMNS = ("run", "stopped", "correct", "lower_bound", "version", "cost", *MEASURED)
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.9, 0.95)
 """Levels of the quantiles of the pulls in a summary."""
 WITHIN = 3.0
@@ -68,6 +68,11 @@ WITHIN = 3.0
 
 SURE = ("proved", "published", "")
 """Guarantees with which an algorithm competes; "" is one that is not known."""
+TOO_GOOD = (
+    "below the minimum: the mean is more than 3 standard errors below the lower bound, which holds for every method "
+    "that is right with probability 1 - delta on all problems. So this method cannot be right with 1 - delta on all "
+    "problems."
+)
 
 Verdict = Literal["agrees", "better", "differs", "open"]
 
@@ -77,6 +82,26 @@ class Estimated(NamedTuple):
 
     mean: float
     se: float
+
+
+class Claim(NamedTuple):
+    """The stopping rule of an algorithm, and what is claimed of it; the defaults are those of an unknown rule."""
+
+    rule: str = ""
+    guarantee: str = ""
+    is_own: bool = True
+    """Whether the rule is one of surepick; of another, its class says what is claimed."""
+    is_normal: bool = False
+    """Whether the noise is the normal one that lower bounds are for."""
+
+    @property
+    def words(self) -> str:
+        """The guarantee as the report says it."""
+        says_so = not self.is_own and self.guarantee not in ("none", "")
+        return f"{self.guarantee} (says the class)" if says_so else self.guarantee
+
+
+UNKNOWN = Claim()
 
 
 class Compared(NamedTuple):
@@ -98,13 +123,14 @@ class Summary:
     compared: tuple[Compared, ...]
     n_runs: int = 0
     quantities: Mapping[str, Estimated] = field(default_factory=dict)
-    """Means by column: the columns of `MEASURED`, with lower bounds also ratio and lower_bound."""
+    """Means by column: those of `MEASURED`; with costs also cost; with lower bounds also ratio and lower_bound."""
     quantiles: Mapping[float, float] = field(default_factory=dict)
     """Quantiles of the pulls, by level."""
     n_errors: int = 0
     error_interval: tuple[float, float] = (0.0, 1.0)
     n_unfinished: int = 0
     versions: tuple[str, ...] = ()
+    claim: Claim = UNKNOWN
 
     @property
     def label(self) -> str:
@@ -122,9 +148,31 @@ class Summary:
         return not self.spends_all and self.error_interval[0] > self.cell.delta
 
     @property
+    def rule(self) -> str:
+        """Name of the stopping rule; "" if it is not known, or a fixed budget is spent."""
+        return "" if self.spends_all else self.claim.rule
+
+    @property
+    def is_told(self) -> bool:
+        """Whether the algorithm was told theta."""
+        return "theta" in self.cell.algorithm.knows
+
+    @property
+    def is_below_bound(self) -> bool:
+        """Whether the mean is so far below the lower bound that the method cannot be right on all problems."""
+        mean, se = self.quantities.get("ratio", Estimated(math.nan, math.nan))
+        return self.claim.is_normal and not (self.n_unfinished or self.is_told) and mean + WITHIN * se < 1.0
+
+    @property
     def is_fair(self) -> bool:
-        """Whether the pulls are comparable: all runs stopped, errors are rare, and the algorithm was not told theta."""
-        return not (self.n_unfinished or self.errs_too_often or "theta" in self.cell.algorithm.knows)
+        """Whether the pulls are comparable.
+
+        All runs stopped, at most a share delta of them with a wrong answer, the algorithm was not told theta, claims a
+        guarantee, and is not below the minimum.
+        """
+        errs = self.n_errors > self.cell.delta * self.n_runs
+        is_sure = self.claim.guarantee in SURE
+        return is_sure and not (self.n_unfinished or errs or self.is_told or self.is_below_bound)
 
 
 class Section(NamedTuple):
@@ -134,6 +182,8 @@ class Section(NamedTuple):
     summaries: tuple[Summary, ...]
     written: datetime | None
     """Time of the last saved run; None without runs."""
+    n_wanted: int = 0
+    """Runs of each cell that the last sweep was to make; 0 if unknown."""
 
     @property
     def compared(self) -> list[tuple[Summary, Compared]]:
@@ -198,8 +248,11 @@ def section_of(experiment: Experiment, table: Path, n_runs: float = math.inf) ->
         if key in cells:  # a table also has runs of cells that the experiment no longer has
             wanted = {name: values[columns["run"] < n_runs] for name, values in columns.items()}
             summaries[key] = summarize(cells[key], wanted, experiment.published)
+    labels = {summary.label: summary for summary in summaries.values() if summary.n_runs}
+    claims = {label: claim_of(summary.cell) for label, summary in labels.items()}
+    summaries = {key: replace(one, claim=claims.get(one.label, UNKNOWN)) for key, one in summaries.items()}
     written = datetime.fromtimestamp(file.stat().st_mtime, UTC) if has_runs else None
-    return Section(experiment=experiment, summaries=tuple(summaries.values()), written=written)
+    return Section(experiment, tuple(summaries.values()), written, wanted_runs(table.parent))
 
 
 def summarize(
@@ -212,9 +265,12 @@ def summarize(
     values = {name: np.asarray(columns[name], dtype=np.float64) for name in MEASURED}
     bound = np.asarray(columns["lower_bound"], dtype=np.float64)
     spends_all = Summary(cell=cell, compared=()).spends_all  # pulls that are given have no ratio
+    spent = values["n_pulls"]
+    if "costs" in cell.algorithm.options:
+        spent = values["cost"] = np.asarray(columns["cost"], dtype=np.float64)
     if np.isfinite(bound).all() and not spends_all:
         with np.errstate(divide="ignore"):  # a risk of one half has the lower bound 0
-            values |= {"lower_bound": bound, "ratio": values["n_pulls"] / bound}
+            values |= {"lower_bound": bound, "ratio": spent / bound}
     quantities = {name: estimated(array) for name, array in values.items() if not np.isnan(array).all()}
     quantities["error"] = estimated_share(columns["stopped"] & ~columns["correct"])
     n_unfinished, n_errors = int((~columns["stopped"]).sum()), int((columns["stopped"] & ~columns["correct"]).sum())
@@ -298,6 +354,8 @@ class Part(NamedTuple):
     title: str
     about: list[str]
     facts: str
+    unfinished: str
+    """Says that runs are missing; "" if none are."""
     finding: str
     whys: list[str]
     tables: list[Table]
@@ -345,10 +403,11 @@ def write_report(folders: Sequence[Path], out: Path, *, latex: bool = False) -> 
 
 
 def latex_of(section: Section) -> str:
-    """Return mean pulls with standard errors as a LaTeX table: algorithms down, problems across.
+    """Return mean pulls with standard errors and wrong answers as a LaTeX table: algorithms down, problems across.
 
-    A dagger marks cells with runs that did not stop, whose mean is too small. Cells with a fixed budget have a table of
-    their own, of the share of wrong answers.
+    The last row has the lower bounds. A dagger marks cells with runs that did not stop, whose mean is too small, a
+    double one cells below the minimum. Cells with a fixed budget have a table of their own, of the share of wrong
+    answers.
     """
     return "\n".join(_latex_part(part, is_budget=is_budget) for part, is_budget in _by_goal(section))
 
@@ -369,24 +428,49 @@ def _latex_part(section: Section, *, is_budget: bool) -> str:
     for label, summaries in rows.items():
         of_place = {section.place(summary): summary for summary in summaries}
         assert len(of_place) == len(summaries), "two problems have one name"
-        body.append([latex_text(label), *(_latex_entry(of_place.get(place)) for place in places)])
-    n_runs = sorted({summary.n_runs for summary in section.summaries})
-    n_errors = sum(summary.n_errors for summary in section.summaries)
-    what = "wrong answers in per cent" if is_budget else "pulls, mean"
-    note = f"% {section.experiment.name}: {what} $\\pm$ s.e.; runs per cell {n_runs}, wrong answers {n_errors}\n"
-    return note + latex_table(["algorithm", *map(latex_text, places)], body, n_left=1)
+        rule = summaries[0].rule or "--"
+        body.append([*map(latex_text, (label, rule)), *(_latex_entry(of_place.get(place)) for place in places)])
+    bounds = {
+        place: dict.fromkeys(f"${s.quantities['lower_bound'].mean:.1f}$" for s in some if "lower_bound" in s.quantities)
+        for place, some in grouped(section.summaries, section.place).items()
+    }
+    if any(bounds.values()):  # they differ where algorithms of one column seek different answers
+        body.append(["lower bound", "", *(" / ".join(bounds[place]) or "--" for place in places)])
+    has_costs = any("cost" in summary.quantities for summary in section.summaries)
+    said = [
+        f"{latex_text(section.experiment.title)}: "
+        + ("wrong answers in per cent" if is_budget else "pulls, or cost where arms have costs" * has_costs or "pulls"),
+        r"mean $\pm$ standard error, wrong answers of the runs in brackets",
+        rf"$\delta = {', '.join(f'{delta:g}' for delta in section.experiment.delta)}$, seed {section.experiment.seed}.",
+    ]
+    if any(summary.n_unfinished for summary in section.summaries):
+        said[-1] += r" $\dagger$: some runs did not stop, so the mean is too small."
+    if any(summary.is_below_bound for summary in section.summaries):
+        said[-1] += rf" $\ddagger$: {TOO_GOOD}"
+    table = latex_table(["algorithm", "stopping rule", *map(latex_text, places)], body)
+    unfinished = _unfinished(section)
+    note = f"% {unfinished}\n" if unfinished else ""
+    return f"{note}\\begin{{table}}\n\\centering\n\\caption{{{', '.join(said)}}}\n{table}\\end{{table}}\n"
 
 
 def _latex_entry(summary: Summary | None) -> str:
     if summary is None or not summary.n_runs:
         return "--"
+    wrong = f" ({summary.n_errors} of {summary.n_runs})"
     if summary.spends_all:
         share, se = summary.quantities["error"]
-        return rf"${100 * share:.1f} \pm {100 * se:.1f}$"
-    mean, se = summary.quantities["n_pulls"]
+        return rf"${100 * share:.1f} \pm {100 * se:.1f}$" + wrong
+    mean, se = summary.quantities["cost" if "cost" in summary.quantities else "n_pulls"]
     spread = "" if math.isnan(se) else rf" \pm {se:.1f}"
-    mark = r"$^\dagger$" if summary.n_unfinished else ""
-    return f"${mean:.1f}{spread}${mark}"
+    mark = r"^\dagger" * bool(summary.n_unfinished) + r"^\ddagger" * summary.is_below_bound
+    return f"${mean:.1f}{spread}{mark}${wrong}"
+
+
+def _unfinished(section: Section) -> str:
+    """Say that runs of the last sweep are missing; "" if none are, or if its number of runs is not known."""
+    n_done = sum(min(summary.n_runs, section.n_wanted) for summary in section.summaries)
+    n_all = section.n_wanted * len(section.summaries)
+    return f"The sweep is not finished: {_count(n_done)} of {_count(n_all)} runs." if n_done < n_all else ""
 
 
 def part_of(section: Section, figures: list[Figure]) -> Part:
@@ -395,10 +479,8 @@ def part_of(section: Section, figures: list[Figure]) -> Part:
     has_bounds = any("ratio" in summary.quantities for summary in section.summaries)
     words = {"better": "is better", "differs": "differs", "open": "cannot be told"}
     reasons = Counter((s.label, words[c.verdict], c.why) for s, c in section.compared if c.verdict in words)
-    labels = grouped([summary for summary in section.summaries if summary.n_runs], attrgetter("label"))
-    claims = {label: claim_of(members[0].cell) for label, members in labels.items()}
     found = [
-        ("", _errors_of_budgets(part)) if is_budget else _by_size(part, "ratio" if has_bounds else "n_pulls", claims)
+        ("", _errors_of_budgets(part)) if is_budget else _by_size(part, "ratio" if has_bounds else "n_pulls")
         for part, is_budget in _by_goal(section)
     ]
     return Part(
@@ -406,12 +488,13 @@ def part_of(section: Section, figures: list[Figure]) -> Part:
         title=experiment.title,
         about=[" ".join(text.split()) for text in experiment.about.split("\n\n") if text.strip()],
         facts=_facts(section),
+        unfinished=_unfinished(section),
         finding=tally([compared for _, compared in section.compared]) or " ".join(text for text, _ in found if text),
         whys=[f"{label} {word} ({n}){f': {why}' if why else ''}." for (label, word, why), n in reasons.items()],
         tables=[
             *(_beside_published(section) or [table for _, table in found]),
             *_side_by_side(section),
-            _every_cell(section, has_bounds, claims),
+            _every_cell(section),
         ],
         figures=figures,
     )
@@ -457,11 +540,10 @@ def _beside_published(section: Section) -> list[Table]:
     ]
 
 
-def _by_size(section: Section, quantity: str, claims: Mapping[str, str]) -> tuple[str, Table]:
+def _by_size(section: Section, quantity: str) -> tuple[str, Table]:
     """Return a sentence and a matrix on the fewest pulls.
 
-    An algorithm that does not stop, errs too often, is told theta or has no guarantee does not compete. Algorithms
-    compete with those that seek the same number of arms.
+    An algorithm competes if `Summary.is_fair` says so, with those that seek the same number of arms at the same costs.
     """
     known = [summary for summary in section.summaries if quantity in summary.quantities]
     size = {id(summary): summary.quantities[quantity].mean for summary in known}
@@ -469,7 +551,7 @@ def _by_size(section: Section, quantity: str, claims: Mapping[str, str]) -> tupl
     best: set[int] = set()
     for rank, members in grouped(known, partial(_rank, section)).items():
         least[rank] = min(size[id(summary)] for summary in members)
-        fair = [id(summary) for summary in members if summary.is_fair and claims.get(summary.label, "") in SURE]
+        fair = [id(summary) for summary in members if summary.is_fair]
         best |= {one for one in fair if size[one] == min(size[other] for other in fair)}
 
     def entry(summary: Summary) -> Cell:
@@ -478,7 +560,10 @@ def _by_size(section: Section, quantity: str, claims: Mapping[str, str]) -> tupl
         # Some cells have runs but no bound: `bounds` may be off for an algorithm.
         shade = min(1.0, math.log10(size[id(summary)] / low)) if low and id(summary) in size else 0.0
         lines = [f"±{se}" for se in details] + ["wrong too often"] * summary.errs_too_often
-        lines += ["no guarantee"] * (claims.get(summary.label, "") not in SURE)
+        if summary.n_errors > summary.cell.delta * summary.n_runs and not summary.errs_too_often:
+            lines.append(f"wrong in {summary.n_errors} of {summary.n_runs}")
+        lines += ["below the minimum"] * summary.is_below_bound
+        lines += ["no guarantee"] * (summary.claim.guarantee not in SURE)
         return Cell("★\u00a0" * is_best + mean, "\n".join(lines), "best" * is_best, round(shade, 2))
 
     counts = Counter(summary.label for summary in known if id(summary) in best).most_common()
@@ -486,24 +571,36 @@ def _by_size(section: Section, quantity: str, claims: Mapping[str, str]) -> tupl
     what = "Closest to the lower bound" if quantity == "ratio" else "Fewest pulls"
     finding = f"{what}: {', '.join(wins)}." if wins and len(section.experiment.algorithms) > 1 else ""
     note = (
-        "★: the least on its problem, of those that stop, are proved or published, and are not told theta. "
-        "Darkest: ten times the least or more."
+        "★: the least on its problem, of those that stop, are wrong in at most a share delta of the runs, are proved "
+        "or published, are not told theta, and are not below the minimum. Darkest: ten times the least or more."
     )
+    if quantity == "ratio" and any("cost" in summary.quantities for summary in known):
+        note += " Where arms have costs, the cost is divided by the lower bound on the cost."
+    if rules := grouped([one for one in section.summaries if one.rule], attrgetter("rule")):
+        named = (f"{rule} ({', '.join(dict.fromkeys(one.label for one in some))})" for rule, some in rules.items())
+        note += f" Stopping rules: {', '.join(named)}."
+    if any(summary.is_below_bound for summary in known):
+        note += f" {TOO_GOOD[0].upper()}{TOO_GOOD[1:]}"
     return finding, _matrix(section, sentence(quantity), note, entry)
 
 
 def _rank(section: Section, summary: Summary) -> str:
-    """Return the problem, with m if several arms are sought: pulls are comparable where both are equal."""
-    return f"{section.place(summary)}, m = {summary.cell.algorithm.options.get('m', 1)}"
+    """Return the problem, with m and costs: pulls are comparable where these are equal."""
+    options = summary.cell.algorithm.options
+    return f"{section.place(summary)}, m = {options.get('m', 1)}, costs = {options.get('costs')}"
 
 
-def claim_of(cell: experiments.Cell) -> str:
-    """Return the guarantee of the algorithm on the problem of a cell; "" if it cannot be made any more."""
+def claim_of(cell: experiments.Cell) -> Claim:
+    """Return what the algorithm claims on the problem of a cell; nothing is known if it cannot be made any more."""
     try:
         job, seeds = job_of(replace(cell, bounds=False)), run_seeds(cell.seed, 0)
-        return new_learner(job, instance_of(job, seeds), seeds.learner).decision.guarantee
+        instance = instance_of(job, seeds)
+        learner = new_learner(job, instance, seeds.learner)
+        rule, guarantee = learner.rule, learner.decision.guarantee
     except Exception:  # noqa: BLE001 (a plug-in of the user, or options of another version; the runs are there)
-        return ""
+        return UNKNOWN
+    is_normal = instance.pull is None and not OF_REWARDS & cell.algorithm.options.keys()
+    return Claim(rule.name, guarantee, is_own=rule.is_of_package, is_normal=is_normal)
 
 
 def _errors_of_budgets(section: Section) -> Table:
@@ -545,26 +642,41 @@ def _side_by_side(section: Section) -> list[Table]:
     return [Table(title="Side by side", headers=headers, n_words=3, rows=rows)] if rows else []
 
 
-def _every_cell(section: Section, has_bounds: bool, claims: Mapping[str, str]) -> Table:  # noqa: FBT001 (of `part_of`)
+def _every_cell(section: Section) -> Table:
     columns: dict[str, Callable[[Summary], str]] = {
         "Algorithm": lambda s: s.label,
+        "Stopping rule": lambda s: s.rule or NOTHING,
         "Problem": section.place,
         "Runs": lambda s: str(s.n_runs),
         "Mean pulls": lambda s: _quantity(s, "n_pulls"),
         "Median": lambda s: _number(s.quantiles.get(0.5, math.nan)),
         "90 %": lambda s: _number(s.quantiles.get(0.9, math.nan)),
         "Wrong": _errors,
+        "Cost": lambda s: _quantity(s, "cost"),
         "Lower bound": lambda s: _quantity(s, "lower_bound").split(" ±")[0],
         "Ratio": lambda s: _quantity(s, "ratio"),
         "CPU ms": lambda s: _quantity(s, "seconds", 1e3),
         "Arms pulled": lambda s: _quantity(s, "support"),
         "Unfinished": lambda s: str(s.n_unfinished) if s.n_runs else NOTHING,
-        "Guarantee": lambda s: (s.n_runs and claims.get(s.label)) or NOTHING,
+        "Guarantee": lambda s: (s.claim.words if s.n_runs else "") or NOTHING,
     }
-    if not has_bounds:
-        del columns["Lower bound"], columns["Ratio"]
+    for header, quantity in (("Cost", "cost"), ("Lower bound", "ratio"), ("Ratio", "ratio")):
+        if not any(quantity in summary.quantities for summary in section.summaries):
+            del columns[header]
     rows = [[Cell(text(summary)) for text in columns.values()] for summary in section.summaries]
-    return Table(title="All cells", headers=list(columns), n_words=2, rows=rows, is_folded=len(rows) > LONG)
+    whys = {_why_no_bound(s): None for s in section.summaries if s.n_runs and "lower_bound" not in s.quantities}
+    note = f"No lower bound: {'; '.join(whys)}." if whys and "Lower bound" in columns else ""
+    return Table(title="All cells", note=note, headers=list(columns), n_words=3, rows=rows, is_folded=len(rows) > LONG)
+
+
+def _why_no_bound(summary: Summary) -> str:
+    if summary.spends_all:
+        return "there is none beside a fixed budget"
+    if not summary.cell.bounds:
+        return "it was not asked for (`bounds = false`)"
+    if summary.cell.epsilon and summary.cell.algorithm.options.get("m", 1) > 1:
+        return "none is known for epsilon above 0 beside m > 1"
+    return f"none is known for {summary.cell.shown}"
 
 
 def _errors(summary: Summary) -> str:
@@ -577,7 +689,7 @@ def _quantity(summary: Summary, quantity: str, scale: float = 1.0) -> str:
     if quantity not in summary.quantities:
         return NOTHING
     mean, se = summary.quantities[quantity]
-    is_low = summary.n_unfinished and quantity in {"n_pulls", "ratio"}
+    is_low = summary.n_unfinished and quantity in {"n_pulls", "ratio", "cost"}
     return ("≥\u00a0" if is_low else "") + _with_se(scale * mean, scale * se)
 
 
@@ -668,8 +780,9 @@ def draw(section: Section, folder: Path, *, in_paper: bool = False) -> list[Figu
     if paths := list(_paths(summaries)):
         drawn.append(("paths", *_evidence_paths(section.place(summaries[0]), paths)))
     return [
-        Figure(caption, save(canvas, folder / f"{section.experiment.name}-{name}", in_paper=in_paper))
+        Figure(caption, save(canvas, folder / f"{section.experiment.name}-{name}", in_paper=in_paper, has_rows=rows))
         for name, canvas, caption in drawn
+        for rows in [name == "distributions"]
     ]
 
 
@@ -794,7 +907,8 @@ def _new(points: Iterable[Point], seen: set[tuple[float, float]]) -> list[Point]
 def _distributions(section: Section, summaries: Sequence[Summary]) -> tuple[Any, str]:
     """Draw a box for each cell: half of the runs inside, 90 % between the whiskers."""
     groups = grouped(summaries, section.place)
-    canvas, panels = frame([0.5 + 0.24 * len(members) for members in groups.values()], grid="x")
+    canvas, panels = frame([0.75 + 0.24 * len(members) for members in groups.values()], grid="x", shares_x=False)
+    canvas.set_figheight(canvas.get_figheight() + 0.6)  # label and legend
     for axes, (title, members) in zip(panels, groups.items(), strict=True):
         levels = {"whislo": 0.05, "q1": 0.25, "med": 0.5, "q3": 0.75, "whishi": 0.95}
         boxes = [
@@ -804,11 +918,19 @@ def _distributions(section: Section, summaries: Sequence[Summary]) -> tuple[Any,
         thin, thick = {"color": GREY}, {"color": COLORS[1], "linewidth": 2.0}
         looks = {"boxprops": {"color": COLORS[0]}, "whiskerprops": thin, "capprops": thin, "medianprops": thick}
         axes.bxp(boxes, orientation="horizontal", showfliers=False, widths=0.55, **looks)
+        for place, summary in enumerate(reversed(members), start=1):
+            bound = math.nan if "cost" in summary.quantities else summary.quantities.get("lower_bound", (math.nan,))[0]
+            if bound > 0.0:
+                dashed = {"color": INK, "linestyle": "--", "linewidth": 1.0, "label": "lower bound"}
+                axes.plot([bound, bound], [place - 0.5, place + 0.5], **dashed)
         axes.set_xscale("log")
         axes.set_title(_words(title), loc="left", fontsize=9, color=INK)
         axes.tick_params(axis="y", labelsize=8.5)
     panels[-1].set_xlabel("number of pulls")
-    return canvas, "Pulls of the runs: half of them inside the box, 90 % between the whiskers; the bar is the median."
+    return canvas, (
+        "Pulls of the runs: half of them inside the box, 90 % between the whiskers; the bar is the median; each panel "
+        "has its own axis."
+    )
 
 
 def _paths(summaries: Sequence[Summary]) -> Iterator[tuple[str, list[Look]]]:
@@ -832,7 +954,10 @@ def _evidence_paths(place: str, paths: Sequence[tuple[str, list[Look]]]) -> tupl
     axes.set_xscale("log")
     axes.set_xlabel("pulls")
     axes.set_ylabel("evidence / threshold")
-    return canvas, f"Evidence in run 0 on {place}; a rule stops at the dashed line."
+    return canvas, (
+        f"Evidence for the leader divided by the threshold at which the rule stops (the dashed line), in run 0 on "
+        f"{place}; evidence and threshold are those of each method's own rule."
+    )
 
 
 def _words(*texts: str) -> str:

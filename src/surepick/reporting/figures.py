@@ -38,9 +38,9 @@ def check_ready() -> Any:
 
 
 def frame(
-    heights: Sequence[float], *, grid: str = "y", width: float = WIDTH, is_row: bool = False
+    heights: Sequence[float], *, grid: str = "y", width: float = WIDTH, is_row: bool = False, shares_x: bool = True
 ) -> tuple[Any, list[Any]]:
-    """Return a figure with axes of these heights in inches, stacked, with a shared x-axis.
+    """Return a figure with axes of these heights in inches, stacked, with a shared x-axis or each with its own.
 
     With `is_row` the axes are side by side, with these widths and a shared y-axis.
     """
@@ -50,7 +50,7 @@ def frame(
         panels = list(canvas.subplots(1, len(heights), sharey=True, squeeze=False)[0])
     else:
         canvas = Canvas(figsize=(width, sum(heights)), layout="constrained")
-        panels = list(canvas.subplots(len(heights), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0])
+        panels = list(canvas.subplots(len(heights), 1, sharex=shares_x, squeeze=False, height_ratios=heights)[:, 0])
     for axes in panels:
         axes.grid(axis=grid, color=LINE, linewidth=0.7)
         axes.set_axisbelow(True)
@@ -100,8 +100,14 @@ COLUMNS = {"1col": 3.25, "2col": 6.75}
 """Widths in inches of a figure in a paper: one column, and two."""
 
 
-def save(canvas: Any, path: Path, *, in_paper: bool = False) -> tuple[Path, Path]:
+def save(canvas: Any, path: Path, *, in_paper: bool = False, has_rows: bool = False) -> tuple[Path, Path]:
     """Finish a figure and write it beside `path`, as PNG and as SVG; for a paper also as PDF, one and two columns wide.
+
+    Args:
+        canvas: the figure.
+        path: without an ending.
+        in_paper: whether PDFs are written.
+        has_rows: whether rows with names run down the figure, which then keeps its height in a narrow column.
 
     Returns:
         The PNG and the SVG file.
@@ -112,8 +118,10 @@ def save(canvas: Any, path: Path, *, in_paper: bool = False) -> tuple[Path, Path
     for file in (png, svg):
         file.write_bytes(image(canvas, file.suffix[1:]))
     width, height = canvas.get_size_inches()
+    n_lines = math.ceil(sum(len(legend.get_texts()) for legend in canvas.legends) / 2)
     for name, inches in COLUMNS.items() if in_paper else ():
-        canvas.set_size_inches(inches, max(height * inches / width, 2.4))
+        least = height if has_rows else 2.2 + 0.2 * n_lines  # the label of the vertical axis is 1.5 inches long
+        canvas.set_size_inches(inches, max(height * inches / width, least))
         path.with_name(f"{path.name}-{name}.pdf").write_bytes(image(canvas, "pdf"))
     return png, svg
 
@@ -136,7 +144,7 @@ def _plain_numbers(axes: Any) -> None:
 
     for axis, (low, high) in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
         if axis.get_scale() == "log":
-            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 300.0 * low else (1.0,)))
+            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 100.0 * low else (1.0,)))
             axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.12g}".replace(",", "\u202f")))
             axis.set_minor_locator(NullLocator())
 
@@ -218,16 +226,18 @@ def shares(times: Sequence[int], values: Any, weights: Mapping[int, float], most
         weights: weight of each arm in the design.
         most: arms to draw.
     """
-    canvas, (axes,) = frame([3.4])
+    canvas, (axes,) = frame([3.8])
     last = values[-1]
     order = sorted(range(len(last)), key=lambda arm: (-max(last[arm], weights.get(arm, 0.0)), arm))[:most]
-    for arm, color in zip(order, COLORS * most, strict=False):
+    for arm, color in zip(sorted(order), COLORS * most, strict=False):
         axes.plot(times, values[:, arm], color=color, linewidth=1.4, label=f"arm {arm}")
         if arm in weights:
             axes.axhline(weights[arm], color=color, linewidth=1.0, linestyle="--")
+    if any(arm in weights for arm in order):
+        axes.plot([], [], color=GREY, linewidth=1.0, linestyle="--", label="weight in the design")
     axes.set_xscale("log")
     axes.set_xlabel("pulls")
-    axes.set_ylabel("share of the pulls; dashed: design")
+    axes.set_ylabel("share of the pulls")
     return _finished(canvas)
 
 

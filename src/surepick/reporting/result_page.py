@@ -198,7 +198,10 @@ def _facts(result: "Result", unit: str) -> list[tuple[str, str]]:
         *cost,
         ("Arms measured", measured),
         *_likely(result),
-        ("Proved" if result.guarantee == "proved" else "Confidence", _confidence(result)),
+        (
+            "Proved" if result.guarantee == "proved" and not result.is_foreign_rule else "Confidence",
+            _confidence(result),
+        ),
         ("Accepted risk (delta)", percent(result.delta)),
     ]
     facts += [*_limits(result)]

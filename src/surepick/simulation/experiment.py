@@ -91,7 +91,7 @@ from pydantic import (
 
 from surepick.algorithms import names as algorithms
 from surepick.core.checks import check_count, check_delta, check_epsilon, check_noise_std
-from surepick.errors import InvalidInput
+from surepick.errors import InvalidInput, or_nearest, what_was_meant
 from surepick.learning.snapshot import Algorithm
 from surepick.simulation import datasets, pools, problems, problems_published
 from surepick.simulation.parallel import text_of
@@ -232,6 +232,8 @@ class ProblemSpec(Table):
     def _named_by_its_origin(cls, content: Any) -> Any:
         """Take the name from a plug-in or a file, if there is one."""
         given = [key for key in ("name", "plugin", "file") if key in content]
+        if not given and content.keys() - cls.model_fields.keys():
+            return content  # a key is misspelt, which comes first
         if len(given) != 1:
             said = f"got {' and '.join(given)}" if given else "got none of them"
             raise InvalidInput(f"a problem needs one of `name`, `plugin` and `file`, {said}.")
@@ -298,8 +300,9 @@ def _generator(source: Source) -> Callable[..., AnyProblem]:
         return GENERATORS[source.name]
     plug_ins = entry_points(group="surepick.problems")
     if source.name not in plug_ins.names:
-        known = ", ".join([*GENERATORS, *sorted(plug_ins.names)])
-        raise InvalidInput(f"`name` must be one of {known}, got {source.name!r}.")
+        known = [*GENERATORS, *sorted(plug_ins.names)]
+        meant = or_nearest(source.name, known)
+        raise InvalidInput(f"`name` must be one of {', '.join(known)}, got {source.name!r}{meant}")
     found: Callable[..., AnyProblem] = plug_ins[source.name].load()
     return found
 
@@ -308,7 +311,10 @@ def _from_content(file: DataFile, **arguments: Any) -> AnyProblem:
     with TemporaryDirectory() as folder:
         path = Path(folder) / file.file.name
         path.write_bytes(file.content)
-        return problems.from_file(path, **arguments)
+        try:
+            return problems.from_file(path, **arguments)
+        except InvalidInput as error:  # it names the copy
+            raise InvalidInput(str(error).replace(str(path), str(file.file))) from error
 
 
 def _parameters(source: Source) -> dict[str, inspect.Parameter]:
@@ -360,7 +366,8 @@ class AlgorithmSpec(Table):
     def _is_an_algorithm(self) -> Self:
         known = [*algorithms(), *algorithms(fixed_budget=True)]
         if self.plugin is None and self.name not in (*known, "*"):
-            raise InvalidInput(f"`name` must be one of {', '.join(known)}, got {self.name!r}.")
+            meant = or_nearest(self.name, known)
+            raise InvalidInput(f"`name` must be one of {', '.join(known)}, got {self.name!r}{meant}")
         if set(self.knows) & set(self.options):
             needed = AlgorithmSpec.model_fields["knows"].description
             raise InvalidInput(f"`knows` must be {needed}, got {list(self.knows)!r}.")
@@ -435,6 +442,8 @@ class Cell:
             "max_pulls": self.max_pulls,
             "bounds": self.bounds,
         }
+        if self.bounds and "costs" in algorithm.options:  # runs of before have the bound on pulls
+            content["bound"] = "cost"
         if self.problem.plugin is not None:
             content["problem_plugin"] = hashlib.sha256(self.problem.plugin.source.encode()).hexdigest()
         if self.problem.file is not None:
@@ -603,7 +612,7 @@ def named_experiment(name: str, **changes: object) -> Experiment:
     """Read an experiment that comes with the package; `changes` replace some of its values."""
     known = named_experiments()
     if name not in known:
-        raise InvalidInput(f"an experiment must be one of {', '.join(known)}, got {name!r}.")
+        raise InvalidInput(f"an experiment must be one of {', '.join(known)}, got {name!r}{or_nearest(name, known)}")
     text = (EXPERIMENTS / f"{name}.toml").read_text("utf-8")
     for key, value in changes.items():
         text = re.sub(rf"^{key} = .*$", f"{key} = {value}", text, count=1, flags=re.MULTILINE)
@@ -691,13 +700,18 @@ def _checked(model: type[T], content: Mapping[str, Any], where: str, **context: 
     try:
         return model.model_validate(content, context=context)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
+        found = error.errors(include_url=False)
+        # A key that is missing was often misspelt.
+        first = next((one for one in found if one["type"] == "extra_forbidden"), found[0])
         own = first.get("ctx", {}).get("error")
         key = str(first["loc"][0]) if first["loc"] else ""
         if isinstance(own, InvalidInput):
             said = str(own)
         elif first["type"] == "extra_forbidden":
-            said = f"no key `{key}` is known; the keys are {', '.join(sorted(model.model_fields))}."
+            missing = "".join(f" `{one['loc'][0]}` is missing." for one in found if one["type"] == "missing")
+            said = (
+                f"no key `{key}` is known; {what_was_meant(key, sorted(model.model_fields), 'keys', most=99)}{missing}"
+            )
         elif first["type"] == "missing":
             said = f"`{key}` is missing; it must be {model.model_fields[key].description}."
         else:
@@ -723,8 +737,8 @@ def _check_together(experiment: Experiment, cells: Sequence[Cell]) -> None:
         if not any(cell.algorithm is spec for cell in cells):
             raise InvalidInput(f"`only` of {spec.label!r} must fit a problem, got {spec.only}.")
         if spec.baseline not in ("", *labels):
-            known = ", ".join(labels)
-            raise InvalidInput(f"`baseline` of {spec.label!r} must be one of {known}, got {spec.baseline!r}.")
+            said = f"{', '.join(labels)}, got {spec.baseline!r}{or_nearest(spec.baseline, labels)}"
+            raise InvalidInput(f"`baseline` of {spec.label!r} must be one of {said}")
     seen: dict[str, Cell] = {}
     for cell in cells:
         other = seen.setdefault(cell.key, cell)

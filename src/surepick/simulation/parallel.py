@@ -372,7 +372,7 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
         n_jobs: processes; 1 runs in this one, -1 uses every core. More than one needs joblib.
         max_pulls: most pulls of a run, a million unless given. A run that reaches this limit counts as not stopped; it
             is never dropped. Needed, or `epsilon`, where the best arms are equally good: a run would not end.
-        bounds: also compute the lower bound of each run's instance.
+        bounds: also compute the lower bound of each run's instance, with `costs` that on the cost.
         trace: also record evidence and pulls of every arm on the way, see `Runs.traces`.
         only: numbers of the runs to do instead of 0..n_runs-1, for example to repeat a slow run.
         progress: show the progress on standard error, or call a function with (runs done, runs in all).

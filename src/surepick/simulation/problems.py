@@ -388,9 +388,12 @@ def from_file(
     if rewards is None:
         arms = read_arms(path, on_span=True, **options).X
         return Problem(X=arms, theta=np.asarray(theta), noise_std=1.0 if noise_std is None else noise_std, name=name)
+    try:
+        means = read_arms(path, features=[rewards], intercept=False).X[:, 0]
+    except InvalidInput as error:
+        raise InvalidInput(str(error).replace("(`features`)", "(`rewards`)")) from error
     drop = options.pop("drop", ())
     arms = read_arms(path, drop=[*([drop] if isinstance(drop, str) else drop), rewards], on_span=True, **options).X
-    means = read_arms(path, features=[rewards], intercept=False).X[:, 0]
     fitted: Array = np.asarray(np.linalg.lstsq(arms, means, rcond=None)[0], dtype=np.float64)
     n_spare = len(arms) - arms.shape[1]
     if noise_std is None and n_spare < 1:

@@ -32,9 +32,9 @@ OWN_PROBLEM = ("X", "name", "pull", "loss")
 """Attributes of a problem of your own, which need not be a `Problem`."""
 OF_TASK = frozenset(TaskOptions.__annotations__)
 """Options of a learner, those that all algorithms share included."""
-OF_GOAL = ("m", "threshold", "control", "margin")
-"""Options of a learner that say what is sought."""
-OF_REWARDS = ("noise", "reward_range", "rewards")
+OF_GOAL = ("m", "threshold", "control", "margin", "costs")
+"""Options of a learner that say what is sought, and what a pull costs: the lower bound depends on them."""
+OF_REWARDS = frozenset({"noise", "reward_range", "rewards"})
 """Options of a learner that replace `noise_std`."""
 MOST_LISTED = 5
 """Arms that an error names."""
@@ -84,7 +84,7 @@ class Instance(NamedTuple):
     """Options of the learner that describe the problem."""
     epsilon: float
     bound: float
-    """Lower bound on the expected pulls; NaN if unknown or not requested."""
+    """Lower bound on the expected pulls, or with costs on the expected cost; NaN if unknown or not requested."""
     pull: Callable[[Any, np.random.Generator], float] | None = None
     """Draws a reward, for a problem that draws its own; `mean` and `noise_std` are then not used."""
     score: Callable[[Any, Any], float] | None = None
@@ -346,10 +346,10 @@ def new_learner(job: Job, instance: Instance, seed: int) -> Learner:
     """Return a fresh learner."""
     options = {name: value(instance.problem) if callable(value) else value for name, value in job.options.items()}
     known = {**instance.known, "delta": job.delta, "epsilon": instance.epsilon, "seed": seed}
-    if not options.keys().isdisjoint(OF_REWARDS):
+    if OF_REWARDS & options.keys():
         if not takes_scale(options.get("noise")):
             known.pop("noise_std", None)
-        known |= {name: options.pop(name) for name in OF_REWARDS if name in options}
+        known |= {name: options.pop(name) for name in OF_REWARDS & options.keys()}
     if "noise_std" in options:
         told = options.pop("noise_std")
         known["noise_std"] = None if isinstance(told, str) and told == "learnt" else told
@@ -373,7 +373,7 @@ def prepared(
 ) -> Instance:
     """Prepare a problem, with its lower bound if requested; `goal` has the options of `OF_GOAL`."""
     known: dict[str, Any] = {"noise_std": getattr(problem, "noise_std", None)}
-    sought = dict(goal or {})
+    sought = {name: value(problem) if callable(value) else value for name, value in (goal or {}).items()}
     if isinstance(problem, VectorProblem):
         if epsilon:
             raise InvalidInput(f"`epsilon` belongs to {problem.name}, which has {problem.epsilon:g}; leave it out.")

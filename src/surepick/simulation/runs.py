@@ -48,7 +48,8 @@ class Runs:
     support: IntArray
     """Number of different arms that were pulled."""
     lower_bound: Array | None = None
-    """Lower bound on the expected pulls of any method, for the instance of each run; None unless requested."""
+    """Lower bound on the expected pulls of any method, or with costs on its expected cost, for the instance of each
+    run; None unless requested."""
     cost: Array | None = None
     """Cost of each run; the number of pulls if all arms cost the same. None if not recorded."""
     traces: Sequence[Any] = ()
@@ -115,14 +116,24 @@ class Runs:
 
     @property
     def ratio(self) -> Array:
-        """Pulls divided by the lower bound for the instance of the run; needs `simulate(..., bounds=True)`."""
+        """Pulls, or with costs the cost, divided by the lower bound for the instance of the run.
+
+        Needs `simulate(..., bounds=True)`.
+        """
         if self.lower_bound is None:
             raise InvalidInput("`ratio` needs the lower bounds, which were not asked for; pass `bounds=True`.")
-        return self.n_pulls / self.lower_bound
+        return (self.n_pulls if self.cost is None else self.cost) / self.lower_bound  # equal without costs
+
+    @property
+    def has_costs(self) -> bool:
+        """Whether pulls had costs of their own."""
+        return self.options.get("costs") is not None
 
     def to_columns(self) -> dict[str, Any]:
         """Return one array per column, with one entry per run."""
         columns: dict[str, Any] = {"run": self.index, **{name: getattr(self, name) for name in MEASURED}}
+        if self.has_costs:
+            columns["cost"] = self.cost
         if self.lower_bound is not None:
             columns |= {"lower_bound": self.lower_bound, "ratio": self.ratio}
         return columns
@@ -166,9 +177,12 @@ class Runs:
             f"  arms    {self.support.mean():.1f} different ones pulled",
             f"  time    {1e3 * self.seconds.mean():.1f} ms CPU a run",
         ]
+        if self.has_costs and self.cost is not None:
+            lines.insert(2, f"  cost    {self.cost.mean():.4g} (mean)")
         if self.lower_bound is not None:
             bound, ratio = self.lower_bound.mean(), self.ratio.mean()
-            lines.append(f"  bound   {bound:.1f} pulls; runs need {ratio:.2f} times theirs")
+            unit = "in cost" if self.has_costs else "pulls"
+            lines.append(f"  bound   {bound:.1f} {unit}; runs need {ratio:.2f} times theirs")
         if self.n_unfinished:
             share, is_cut = f"{self.n_unfinished} of {self.n_runs}", ~self.stopped & (self.n_pulls < self.max_pulls)
             limit = f"the budget of {self.options['budget']}" if is_cut.any() and "budget" in self.options else ""

@@ -58,17 +58,20 @@ _OF_RUN = {
     "evidence": float, "target": float, "lower_bound": float, "version": str,
 }  # fmt: skip
 _COLUMNS = {"key": str, "run": int} | _OF_CELL | _OF_RUN
-LABEL, DESIGN = "label", "design_support"
-"""Columns that tables of before do not have: the name of the problem in reports, and arms in a design."""
-_BEFORE: Mapping[str, Any] = {LABEL: "", DESIGN: math.nan}
-"""What stands in their place."""
+LABEL = "label"
+"""The column of the table with the name of the problem in reports."""
+_ADDED = ("design_support", "cost")
+"""Columns of runs that those of before do not have: the arms in a design, and the cost."""
+_BEFORE: Mapping[str, Any] = {LABEL: "", **dict.fromkeys(_ADDED, math.nan)}
+"""What stands in the place of later columns in tables of before."""
+_LATER = {name: type(value) for name, value in _BEFORE.items()}
 
 
 def schema() -> Any:
     """Return the columns of the table."""
     pa = _arrow()
     kinds = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
-    columns = {**_COLUMNS, LABEL: str, DESIGN: float}
+    columns = {**_COLUMNS, **_LATER}
     return pa.schema([pa.field(name, kinds[kind], nullable=False) for name, kind in columns.items()])
 
 
@@ -130,14 +133,15 @@ class Store:
             raise _without_experiment(self.folder)
         if is_new:
             self._db.execute(f"CREATE TABLE cells ({', '.join(_OF_CELL)}, place, PRIMARY KEY (key))")
-            of_run = ", ".join((*_OF_RUN, "crc", DESIGN))
-            self._db.execute(f"CREATE TABLE runs ({of_run}, PRIMARY KEY (key, run)) WITHOUT ROWID")
+            columns = ", ".join((*_OF_RUN, "crc", *_ADDED))
+            self._db.execute(f"CREATE TABLE runs ({columns}, PRIMARY KEY (key, run)) WITHOUT ROWID")
             for table in _groups(self.folder / TABLE) if (self.folder / TABLE).exists() else ():
                 rows = [{**_BEFORE, **row} for row in table.to_pylist()]
                 self._insert("cells", [(*(row[name] for name in _OF_CELL), None) for row in rows])
                 self._insert("runs", map(_checked, rows))
-        elif not _has_designs(self._db):
-            self._db.execute(f"ALTER TABLE runs ADD COLUMN {DESIGN}")
+        self._db.execute("CREATE TABLE IF NOT EXISTS sweeps (n_runs)")
+        for name in [name for name in _ADDED if name not in _names_of_runs(self._db)]:
+            self._db.execute(f"ALTER TABLE runs ADD COLUMN {name}")
         placed = "SELECT * FROM cells WHERE place IS NOT NULL ORDER BY place"
         before = self._db.execute(placed).fetchall()
         self._db.execute("UPDATE cells SET place = NULL")
@@ -162,6 +166,12 @@ class Store:
     @_is_settled.setter
     def _is_settled(self, value: bool) -> None:
         self._db.execute(f"PRAGMA user_version = {int(not value)}")
+
+    def want(self, n_runs: int) -> None:
+        """Note how many runs of each cell are to be made, so that a report can say how many are missing."""
+        with self._transaction():
+            self._db.execute("DELETE FROM sweeps")
+            self._db.execute("INSERT INTO sweeps VALUES (?)", (n_runs,))
 
     def missing(self, key: str, n_runs: int) -> Any:
         """Return the numbers below n_runs of the missing runs of a cell, as an array."""
@@ -203,15 +213,16 @@ class Store:
 
     def _insert(self, table: str, rows: Iterable[tuple[Any, ...]]) -> None:
         # A cell is replaced, because its texts may be new; a saved run stays.
-        verb, n = ("REPLACE", len(_OF_CELL)) if table == "cells" else ("IGNORE", len(_OF_RUN) + 1)
+        verb, n = ("REPLACE", len(_OF_CELL)) if table == "cells" else ("IGNORE", len(_OF_RUN) + len(_ADDED))
         self._db.executemany(f"INSERT OR {verb} INTO {table} VALUES (?{', ?' * n})", rows)  # noqa: S608
 
 
 def _checked(row: Row) -> tuple[Any, ...]:
     """Return a run as a row of the database, with its checksum."""
-    values, size = tuple(kind(row[name]) for name, kind in _OF_RUN.items()), float(row[DESIGN])
-    # Runs of before have no design, and their checksums stay.
-    return *values, zlib.crc32(repr(values if math.isnan(size) else (*values, size)).encode()), size
+    values = tuple(kind(row[name]) for name, kind in _OF_RUN.items())
+    added = [float(row.get(name, math.nan)) for name in _ADDED]
+    summed = *values, *(one for one in added if not math.isnan(one))  # runs of before have none, and keep their sums
+    return *values, zlib.crc32(repr(summed).encode()), *added
 
 
 def _restored(row: tuple[Any, ...]) -> dict[str, Any]:
@@ -219,11 +230,11 @@ def _restored(row: tuple[Any, ...]) -> dict[str, Any]:
     try:
         found = {
             name: math.nan if value is None else kind(value)  # SQLite has no NaN
-            for (name, kind), value in zip({**_COLUMNS, DESIGN: float}.items(), row, strict=False)
+            for (name, kind), value in zip({**_COLUMNS, **dict.fromkeys(_ADDED, float)}.items(), row, strict=False)
         }
     except (TypeError, ValueError) as error:
         raise sqlite3.DatabaseError from error
-    if _checked(found)[-2] != row[-1]:
+    if _checked(found)[len(_OF_RUN)] != row[-1]:
         raise sqlite3.DatabaseError
     return found
 
@@ -231,23 +242,24 @@ def _restored(row: tuple[Any, ...]) -> dict[str, Any]:
 def _saved(db: sqlite3.Connection) -> Iterator[list[dict[str, Any]]]:
     """Yield the runs of the experiment in the order of the table, in chunks."""
     names = ", ".join(f"{'cells' if name in _OF_CELL else 'runs'}.{name}" for name in _COLUMNS)
-    size = DESIGN if _has_designs(db) else "NULL"
+    has = _names_of_runs(db)
+    added = ", ".join(name if name in has else "NULL" for name in _ADDED)
     found = db.execute(
-        f"SELECT {names}, {size}, crc FROM cells JOIN runs USING (key) WHERE place IS NOT NULL ORDER BY place, run"  # noqa: S608
+        f"SELECT {names}, {added}, crc FROM cells JOIN runs USING (key) WHERE place IS NOT NULL ORDER BY place, run"  # noqa: S608
     )
     while rows := [_restored(row) for row in found.fetchmany(GROUP)]:
         yield rows
+
+
+def _names_of_runs(db: sqlite3.Connection) -> set[str]:
+    """Return the names of the columns of runs."""
+    return {name for _, name, *_ in db.execute("PRAGMA table_info(runs)")}
 
 
 def settle(folder: Path, experiment: Experiment) -> None:
     """Write the table if a killed process left it incomplete."""
     with Store(folder, experiment):
         pass
-
-
-def _has_designs(db: sqlite3.Connection) -> bool:
-    """Return whether the runs have the arms of their designs, as those of before do not."""
-    return any(name == DESIGN for _, name, *_ in db.execute("PRAGMA table_info(runs)"))
 
 
 def _fits(found: Any) -> bool:
@@ -288,6 +300,18 @@ def check_table(path: Path) -> Any:
     return file
 
 
+def wanted_runs(folder: Path) -> int:
+    """Return how many runs of each cell the last sweep was to make; 0 if that is not known."""
+    if not (folder / DATABASE).exists():
+        return 0
+    try:
+        with closing(sqlite3.connect(folder / DATABASE)) as db:
+            found = db.execute("SELECT n_runs FROM sweeps").fetchone()
+    except sqlite3.DatabaseError:  # of before, or damaged, which other readers say
+        return 0
+    return 0 if found is None else int(found[0])
+
+
 def file_of_runs(table: Path) -> Path:
     """Return the file to read runs from: the table, or the SQLite file if pyarrow is missing and no table exists."""
     database = table.parent / DATABASE
@@ -297,7 +321,8 @@ def file_of_runs(table: Path) -> Path:
 def read_cells(path: Path, names: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the key and these columns of each cell, as arrays; memory holds at most a cell and a row group.
 
-    The label of a problem is "" in a table of before, and in the SQLite file; the arms of designs are NaN there.
+    The label of a problem is "" in a table of before, and in the SQLite file; arms of designs and costs of before are
+    NaN.
     """
     file = file_of_runs(path)
     if file.name == DATABASE:
@@ -312,7 +337,7 @@ def read_cells(path: Path, names: Sequence[str]) -> Iterator[tuple[str, dict[str
 
 def _saved_cells(path: Path, names: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield from the SQLite file what `read_cells` yields from the table."""
-    kinds = {name: object if kind is str else kind for name, kind in {**_COLUMNS, LABEL: str, DESIGN: float}.items()}
+    kinds = {name: object if kind is str else kind for name, kind in {**_COLUMNS, **_LATER}.items()}
     with _clear_errors(path), closing(sqlite3.connect(path)) as db:
         for key, found in groupby(chain.from_iterable(_saved(db)), key=itemgetter("key")):
             rows = list(found)
@@ -452,6 +477,7 @@ def sweep(
     check_count("n_runs", n_runs, least=1)
     cells = experiment.cells()
     with Store(folder, experiment) as store:
+        store.want(n_runs)
         missing = [store.missing(cell.key, n_runs) for cell in cells]
         n_missing = sum(map(len, missing))
         lowest: dict[str, Failure] = {}

@@ -12,7 +12,7 @@ from dataclasses import fields
 from typing import Any
 
 from surepick.core.thresholds import THRESHOLDS
-from surepick.errors import InvalidInput
+from surepick.errors import InvalidInput, or_nearest
 from surepick.stopping.base import Rule, RuleState, Verdict
 from surepick.stopping.betting import Betting
 from surepick.stopping.evidence import Evidence, Pairwise
@@ -71,7 +71,8 @@ def as_rule(stopping: Stopping, **options: Any) -> Rule:
             "import them into a new study."
         )
     if stopping not in _NAMED:
-        raise InvalidInput(f"`stopping` must be one of {', '.join(map(repr, _NAMED))} or a rule, got {stopping!r}.")
+        end = or_nearest(str(stopping), list(_NAMED))
+        raise InvalidInput(f"`stopping` must be one of {', '.join(map(repr, _NAMED))} or a rule, got {stopping!r}{end}")
     (kind, meant), known = _NAMED[stopping], _options_of(stopping)
     for name in asked:
         if name not in known and not (name == "elimination" and kind.always_eliminates):

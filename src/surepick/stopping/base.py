@@ -17,6 +17,7 @@ Every proved rule assumes:
 docs/guarantee.md has the theorems, and the weaker assumptions that suffice for some rules.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ from surepick.types import Array, BoolArray, Guarantee, IntArray
 # Extra pulls, beyond the number of dimensions, in a block that also estimates the noise. In two dimensions, unknown
 # noise costs 20 % of the pulls without the extra pulls and 4 % with them; 10 work as well.
 SPARE = 4
+CLAIMS = ("proved", "published", "heuristic", "none")
+"""The guarantees that a rule may claim."""
 
 
 @final
@@ -341,6 +344,12 @@ class Rule(ABC):
         """Return whether exp(-statistic) is an anytime p-value against the leader: P(leader wrong, <= p) <= p."""
         return False
 
+    @final
+    @property
+    def is_of_package(self) -> bool:
+        """Whether surepick has this rule; of any other, surepick knows only what the class says."""
+        return type(self).__module__.partition(".")[0] == __name__.partition(".")[0]
+
     @property
     def default_ratio(self) -> float:
         """Factor by which the pulls grow from one block to the next, unless a schedule is given."""
@@ -362,6 +371,34 @@ class Rule(ABC):
             return 1
         # If the noise is unknown, only the pulls beyond the dimensions estimate it.
         return task.arms.dim + (SPARE if task.given_noise_std is None else 0)
+
+    def checked(self, verdict: Verdict | None, task: Task) -> Verdict:
+        """Return the verdict of a rule that surepick does not have; refuse what is none.
+
+        Raises:
+            InvalidInput: it is no verdict, stops without an answer, or its leader or a number is none.
+        """
+        if not isinstance(verdict, Verdict):
+            raise InvalidInput(
+                f"the rule {self.name!r} must return a `Verdict`, got {verdict!r}; return Verdict(threshold=...) as "
+                "long as nothing is decided."
+            )
+        leader = verdict.leader
+        if leader is None:
+            if verdict.stopped and task.target is None:
+                raise InvalidInput(
+                    f"a verdict that stops needs a `leader`, got None from the rule {self.name!r}; do not stop before "
+                    "`estimate.has_theta` is True."
+                )
+        elif task.candidates.is_enumerable and not 0 <= leader < task.candidates.n_arms:
+            raise InvalidInput(
+                f"`leader` must be the number of a candidate, from 0 to {task.candidates.n_arms - 1}, got {leader!r} "
+                f"from the rule {self.name!r}; `self.leader(estimate)` is the best by estimate."
+            )
+        for name in ("statistic", "threshold"):
+            if math.isnan(getattr(verdict, name)):
+                raise InvalidInput(f"`{name}` of a verdict must be a number, got nan from the rule {self.name!r}.")
+        return verdict
 
     @abstractmethod
     def start(self, task: Task) -> RuleState:

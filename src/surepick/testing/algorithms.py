@@ -44,12 +44,14 @@ def check_algorithm(
     """Check that an algorithm keeps the contract of all algorithms.
 
     All random numbers are seeded, so an algorithm that passes once passes always. The checks, in this order: every arm
-    asked for is an arm; equal seeds ask for equal arms; a batch equals single asks; results told inside a block change
-    none of its arms; failed asks come again; a replayed log gives the same learner bit for bit; the answer is right
-    with late and lost results; and, if the guarantee is "proved", at most 10 of 30 answers at delta = 0.05 are wrong on
-    a hard instance, in runs of at most 150 pulls. The last two fail with probability at most 1e-6 on an algorithm that
-    keeps its guarantee. That is no proof: the last one finds an algorithm that stops without evidence (with probability
-    0.95 if half of its answers are wrong), and not one that errs in 10 % of the runs.
+    asked for is an arm; `exact` of the rule changes nothing; equal seeds ask for equal arms; a batch equals single
+    asks; results told inside a block change none of its arms; failed asks come again; a replayed log gives the same
+    learner bit for bit; the answer is right with late and lost results; and, if the guarantee is "proved", at most 10
+    of 30 answers at delta = 0.05 are wrong on a hard instance, in runs of at most 150 pulls.
+
+    The last two fail with probability at most 1e-6 on an algorithm that keeps its guarantee. That is no proof: the last
+    one finds an algorithm that stops within 150 pulls without evidence (with probability 0.95 if half of its answers
+    are wrong), and not one that errs in 10 % of the runs.
 
     With a `budget` the algorithm makes no more pulls than that, and its answer at the end must be right on this easy
     problem. That is a check of its work, not of a guarantee: a method without a proof makes no promise on harder ones.
@@ -66,6 +68,7 @@ def check_algorithm(
 
     Raises:
         AssertionError: the contract is broken; the message says how.
+        InvalidInput: a value cannot be used: an arm, a length of a block, or a verdict that is none.
 
     Examples:
         >>> check_algorithm("rage")
@@ -81,7 +84,7 @@ def check_algorithm(
     if budget is not None and budget < LEAST_BUDGET:
         raise InvalidInput(f"`budget` must be at least {LEAST_BUDGET}, which the checks spend, got {budget}.")
     trial = Trial(algorithm, lambda: arms, theta, noise_std, epsilon, budget)
-    for check in (_asks_arms, _same_seed, _batches, _blocks_fixed, _failures, replays):
+    for check in (_asks_arms, _exact_changes_nothing, _same_seed, _batches, _blocks_fixed, _failures, replays):
         check(trial)
     right_answer(trial, max_pulls)
     _error_rate(trial)
@@ -99,6 +102,7 @@ def check_rule(rule: Rule, arms: Any = None, **options: Any) -> None:
 
     Raises:
         AssertionError: the contract is broken; the message says how.
+        InvalidInput: a verdict cannot be used, or `guarantee` is none of those that a rule can have.
 
     Examples:
         >>> import surepick as sp
@@ -198,6 +202,20 @@ def _asks_arms(trial: Trial) -> None:
             learner.tell(arm, measure(arm))
 
 
+def _exact_changes_nothing(trial: Trial) -> None:
+    learner, measure = trial.learner(delta=1e-9), trial.measurements(1)
+    for _ in range(30):
+        for arm in learner.next_arms():
+            learner.tell(arm, measure(arm))
+        known = learner.state.settled
+        first, second = (known.state.exact(known.estimate) for _ in range(2))
+        assert first == second, (
+            f"`exact` of {type(known.state).__name__} gives two verdicts after the same {known.estimate.n_pulls} "
+            f"results (statistic {first.statistic:g}, then {second.statistic:g}): it must change nothing; count in "
+            "`after_pull` or `after_block`"
+        )
+
+
 def _same_seed(trial: Trial) -> None:
     first, second = (trial.drive(trial.learner(delta=1e-9, seed=3), 61, seed=2) for _ in range(2))
     assert as_tuples(first) == as_tuples(second), (
@@ -269,7 +287,8 @@ def replays(trial: Trial) -> None:
             other.replay(log)
         except InvalidInput as error:
             raise AssertionError(
-                f"a learner rebuilt from its log, with single asks, goes another way: {error}"
+                f"a learner rebuilt from its log, with single asks, goes another way: `next` must not read results, "
+                f"read them in `open`; and random numbers come from `task.seed` alone ({error})"
             ) from error
         again = trial.drive(other, 40, seed=10)
         assert as_tuples(again) == as_tuples(later), "a learner rebuilt from its log asks for other arms"
@@ -296,13 +315,18 @@ def right_answer(trial: Trial, max_pulls: int) -> None:
     if budget is None:
         spans = decision.best is not None
         why = "raise `max_pulls` if that is expected" if spans else "its arms do not span: pull `task.spanning` first"
-        assert decision.stopped, f"no answer after {decision.n_pulls} pulls; {why}"
+        results = f"{decision.n_pulls} results of {n_asked} pulls (max_pulls={max_pulls}; some results are lost)"
+        assert decision.stopped, f"no answer after {results}; {why}"
     else:
         assert decision.n_pulls <= budget, f"{decision.n_pulls} pulls were made of a budget of {budget}"
         assert decision.best is not None, f"there is no answer after a budget of {budget} pulls"
     loss = trial.best_mean() - trial.mean(decision.best)
     if decision.guarantee == "proved" or budget is not None:
-        assert loss <= trial.epsilon + 1e-9, f"the answer {decision.best} loses {loss:g}, epsilon is {trial.epsilon:g}"
+        assert loss <= trial.epsilon + 1e-9, (
+            f"the answer of the check with late and lost results is wrong: arm {decision.best} after "
+            f"{decision.n_pulls} pulls of {len(trial.rows) or 'the'} arms with theta "
+            f"{np.round(trial.theta, 3).tolist()} loses {loss:g}, epsilon is {trial.epsilon:g}"
+        )
 
 
 def _error_rate(trial: Trial) -> None:
