@@ -1,6 +1,5 @@
 import json
 import math
-import sqlite3
 import sys
 from pathlib import Path
 from typing import Any
@@ -240,24 +239,29 @@ def test_the_table_has_the_names_of_problems(tmp_path: Path) -> None:
     assert list(names()) == ["first 3.0", "first 2.0"]
 
 
-def test_runs_of_before_have_no_arms_of_designs(tmp_path: Path) -> None:
-    """A folder without the column goes on with it: old runs stay, checksums and all, and have NaN there."""
-    path, database = tmp_path / TABLE, tmp_path / "runs.sqlite"
-    old = row(0, 0) | {"design_support": math.nan}  # its checksum is that of before
+def test_runs_of_before_lack_later_columns(tmp_path: Path) -> None:
+    """A folder without them goes on with them: old runs stay, checksums and all, and have NaN there."""
+    path, database, later = tmp_path / TABLE, tmp_path / "runs.sqlite", ["design_support", "cost"]
+
+    def kept() -> str:
+        (columns,) = (columns for _, columns in read_cells(path, ["run", *later]))
+        return repr([columns[name].tolist() for name in later])
+
+    old = row(0, 0) | dict.fromkeys(later, math.nan)  # its checksum is that of before
     with Store(tmp_path, EXPERIMENT) as store:
         store.append([old])
-        store._db.execute("ALTER TABLE runs DROP COLUMN design_support")
+        for name in later:
+            store._db.execute(f"ALTER TABLE runs DROP COLUMN {name}")
         store._is_settled = True
-    pq.write_table(pq.read_table(path).drop_columns("design_support"), path)
-    found = [columns["design_support"].tolist() for _, columns in read_cells(path, ["run", "design_support"])]
-    assert repr(found) == "[[nan]]"
+    pq.write_table(pq.read_table(path).drop_columns(later), path)
+    assert kept() == "[[nan], [nan]]"
     with Store(tmp_path, EXPERIMENT) as store:
         store.append([row(0, 1)])
-    assert repr(pq.read_table(path)["design_support"].to_pylist()) == "[nan, 2.5]"
+    assert kept() == "[[nan, 2.5], [nan, 12.5]]"
     database.unlink()  # the table alone, of before: its runs are taken over
-    pq.write_table(pq.read_table(path).drop_columns(["design_support", "label"]), path)
+    pq.write_table(pq.read_table(path).drop_columns([*later, "label"]), path)
     settle(tmp_path, EXPERIMENT)
-    assert repr(pq.read_table(path)["design_support"].to_pylist()) == "[nan, nan]"
+    assert kept() == "[[nan, nan], [nan, nan]]"
 
 
 def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -316,17 +320,3 @@ def test_a_table_does_not_fall_behind(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(SurepickError, match=r"needs pyarrow; install surepick\[bench\]"):
         Store(tmp_path, EXPERIMENT)
-
-
-def test_runs_of_before_have_no_cost(tmp_path: Path) -> None:
-    """A SQLite file without the column is read, goes on, and gives a table in which those costs are unknown."""
-    with Store(tmp_path, EXPERIMENT) as store:
-        store.append([{**row(0, 0), "cost": math.nan}])
-    (tmp_path / "runs.parquet").unlink()
-    with sqlite3.connect(tmp_path / "runs.sqlite") as db:
-        db.execute("ALTER TABLE runs DROP COLUMN cost")
-    db.close()
-    with Store(tmp_path, EXPERIMENT) as store:
-        store.append([row(0, 1)])
-    ((_, columns),) = read_cells(tmp_path / "runs.parquet", ["run", "cost"])
-    assert repr(columns["cost"].tolist()) == "[nan, 12.5]"
