@@ -95,7 +95,7 @@ STATUS = {
     "remaining_low": "the pulls still needed are between this and `remaining_high` with 80 %, by estimate",
     "remaining_high": "upper end",
     "epsilon_bound": "what the leader can be losing at most, with probability 1 - delta",
-    "guarantee": "`proved`, `published`, `heuristic`, `none`, `doubtful` or `withdrawn`",
+    "guarantee": "`proved`, `published`, `heuristic`, `none` (so before the verdict), `doubtful` or `withdrawn`",
     "model_check": "what the data say of the model",
     "stopping": "the rule that decides",
     "delta": "the accepted probability of a wrong answer",

@@ -7,6 +7,7 @@ measurements are plots of the field trial of `field_trial.py`.
 """
 
 import csv
+import signal
 import subprocess
 import sys
 import tempfile
@@ -63,6 +64,7 @@ def main(port: int, seed: int = 0) -> int:
         bench = threading.Thread(target=measure, args=(f"http://127.0.0.1:{port}", rng, ended))
         command = [sys.executable, "-m", "surepick", "serve", "--storage", "demo.db", "--port", str(port)]
         with subprocess.Popen(command, cwd=folder) as server:  # noqa: S603 (our own command)
+            signal.signal(signal.SIGTERM, lambda *_: server.terminate())  # then the folder is removed
             bench.start()
             try:
                 return server.wait()

@@ -296,7 +296,7 @@ class _Methods:
         """
         if (ask is None) is (arm is None):
             raise InvalidInput("`tell` needs an ask or an arm, got " + ("neither." if ask is None else "both."))
-        values: Any = list(value) if isinstance(value, Iterable) else [value]
+        values: Any = list(value) if isinstance(value, Iterable) and not hasattr(value, "encode") else [value]
         if ask is not None:  # by which a result is recognised that comes twice
             path, said = f"asks/{getattr(ask, 'id', ask)}/result", dict[str, Any](values=values, group=group)
         else:

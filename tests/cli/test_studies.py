@@ -164,7 +164,7 @@ def test_an_answer_whose_model_is_hardly_tested(shell: Shell, tmp_path: Path) ->
     shell("create", "ovens.csv", "--noise-std", "0.05")
     while asks := shell("ask", "--format", "json").json["asks"]:
         shell("tell", str(asks[0]["id"]), "--yes", "--", str(-0.02 * (asks[0]["arm"] - 7.6) ** 2))
-    note = "The model is not tested yet: it was watched on no more arms than there are features"
+    note = "The model is not tested yet. A test needs results of more arms than there are features"
     best = shell("best").out
     assert best.startswith("t11 is the best of 12 arms")
     assert best.endswith(f"{note} (surepick audit).\n")

@@ -176,7 +176,7 @@ def test_words() -> None:
         assert part in text, part
     assert "They cost about" in sp.plan(X, theta=THETA, noise_std=0.5, costs=np.ones(12)).explain()
     assert "up to a loss of 0.2" in found.at(epsilon=0.2).explain()
-    assert "middle of 25 scenarios" in sp.plan(X, gap=0.3, noise_std=0.5).explain()
+    assert "The plan is for 25 scenarios: they take" in sp.plan(X, gap=0.3, noise_std=0.5).explain()
 
 
 def test_plot_has_a_panel_for_risk_and_one_for_slack(tmp_path: Path) -> None:

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import surepick as sp
+from surepick.errors import InvalidInput
 from surepick.reporting.html import as_sentence
-from surepick.reporting.study_view import BEST_FIRST, MOST_NAMED, StudyView, event_lines, line_of, view_of
-from surepick.reporting.study_words import waiting_words
+from surepick.reporting.study_view import BEST_FIRST, MOST_NAMED, StudyView, event_lines, line_of, log_of, view_of
+from surepick.reporting.study_words import typed_numbers, waiting_words
 
 X = np.array([[1, 0.1, 0.9], [1, 0.5, 0.2], [1, 0.9, 0.6], [1, 0.3, 0.4], [1, 0.8, 0.1], [1, 0.6, 0.7]])
 THETA = np.array([5.0, 2.0, 1.0])
@@ -114,8 +115,8 @@ def test_the_page_says_what_the_proof_waits_for() -> None:
     study.fail(held, reason="the vial broke", worker="bench-2")
     arm, n_planned = study.state.roster.label(held.arm), study.status.n_planned - 1
     assert waiting_words(study.state) == (
-        f"The proof waits for a measurement of {arm} that was given up: later results do not enter it before. surepick "
-        f"asks for it again, after {n_planned} planned asks."
+        f"A measurement of {arm} was given up, and the proof waits for it: later results enter it afterwards. surepick "
+        f"asks for it again after {n_planned} planned asks."
     )
     more(study, n_planned)
     assert waiting_words(study.state).endswith("surepick asks for it again.")
@@ -136,10 +137,10 @@ def test_several_asks_that_the_proof_waits_for_are_counted() -> None:
     for ask in held[:2]:
         study.fail(ask, worker="bench-2")
     assert waiting_words(study.state).count("of bench-2") == 3
-    assert "The proof waits for measurements of " in waiting_words(study.state)
+    assert "Measurements of " in waiting_words(study.state)
     for ask in held[2:]:
         study.fail(ask, worker="bench-2")
-    assert ", and 2 more that were given up: later" in waiting_words(study.state)
+    assert ", and 2 more were given up, and the proof waits for them: later" in waiting_words(study.state)
 
 
 def test_a_rule_that_judges_every_pull_waits_for_none() -> None:
@@ -163,6 +164,8 @@ def test_a_wide_forecast_says_at_least_how_many() -> None:
     texts = {view_of(study).badge.text: view_of(study) for study in (measured(n, noise=1.0) for n in (8, 16, 24, 40))}
     for text, view in texts.items():
         assert ("+ left" in text) is ("at least" in view.estimates.get("remaining", "")), text
+        ends = re.search(r"(\d+) to (\d+) left", text)
+        assert ends is None or f"({ends[1]} to {ends[2]})" in view.estimates["remaining"], text
 
 
 def test_proofs_and_estimates_are_two_places() -> None:
@@ -262,3 +265,50 @@ def test_sentences_of_the_library_on_a_page() -> None:
     assert as_sentence("a value; try `surepick tell <x>`.") == "A value; try <code>surepick tell &lt;x&gt;</code>."
     assert as_sentence('groups="offset" needs a label') == "groups=&#34;offset&#34; needs a label"
     assert as_sentence("noise_std must be positive") == "noise_std must be positive"
+
+
+def test_a_value_that_stands_apart_is_said_to_everybody() -> None:
+    """On the page with a question and in the log with a remark, until it is corrected."""
+    study = measured(16, noise=1.0)
+    told = study.tell(arm="A", value=530.0, worker="me", warn=False)[0].id
+    first = view_of(study).latest[0]
+    assert (first.id, first.remark) == (told, "stands apart")
+    assert first.question.startswith("530 is recorded, far from about ")
+    assert f'"Change" below measurement {told}' in first.question
+    assert [one.id for one in log_of(study).entries if one.question] == [told]
+    study.correct(told, 5.3, reason="mistyped", worker="me")
+    assert not any(one.question for one in view_of(study).latest)
+
+
+def test_a_verdict_without_other_intervals_keeps_the_likely_ones() -> None:
+    """The page has what the table of the report has; counts that differ from the log are explained."""
+    study = measured(400, noise_std=None)
+    result, view = study.result(), view_of(study)
+    assert result.stopped
+    assert not np.isfinite(result.compared.high).any()
+    assert "No intervals hold for all arms and all times together" in view.versus.note
+    assert all(place.likely for place in view.leaderboard.places)
+    assert not any(place.interval for place in view.leaderboard.places)
+    assert view.numbers["pulls"] == str(result.n_pulls)
+    study.tell(arm="A", value=5.0, worker="me", warn=False)
+    study.void(1, reason="wrong vial", worker="me")
+    n = len(study.measurements)
+    assert view_of(study).numbers["pulls"].endswith(f"; the log has {n} measurements, of these 1 void")
+
+
+@pytest.mark.parametrize("text", ["1 234,5", "12 345", "1 234 567", "3.1; -1\u00a0234,5", "1 234,5 1 240,1"])
+def test_spaces_between_thousands_are_no_list(text: str) -> None:
+    """A number that may be one or several is refused, with both spellings."""
+    with pytest.raises(InvalidInput, match=r"could be one value or [23]; write -?[0-9.]+ for one, or .*; .* for [23]"):
+        typed_numbers(text)
+
+
+def test_values_between_spaces_are_a_list() -> None:
+    """As before, with decimal commas too."""
+    lists = {
+        "0,53 0,61": [0.53, 0.61],
+        "1; 234.5": [1.0, 234.5],
+        "53 47 512.5": [53.0, 47.0, 512.5],
+        "98 102 97": [98, 102, 97],
+    }
+    assert {text: typed_numbers(text) for text in lists} == lists

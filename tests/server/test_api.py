@@ -182,7 +182,8 @@ def test_from_the_first_ask_to_a_certificate_that_holds(client: httpx.Client, tm
         assert client.get("/studies/tea/export", params={"format": kind}).content.startswith(begins)
     assert client.get("/studies/tea/export", params={"format": "xlsx", "what": "log"}).status_code == 422
     page = client.get("/studies/tea/report")
-    assert page.headers["Content-Disposition"] == "attachment; filename*=UTF-8''tea.html"
+    assert "tea-certificate.json" in page.text
+    assert page.headers["Content-Disposition"] == "attachment; filename*=UTF-8''tea-report.html"
     assert "<!doctype html>" in page.text
     assert "Who measured" in page.text
     assert "Estimate (mg)" in client.get("/studies/tea/report", params={"unit": "mg"}).text

@@ -177,6 +177,9 @@ def test_errors_of_the_client_itself(trees: Blocking, server: RunningServer) -> 
     """What to do is in the sentence."""
     with pytest.raises(errors.InvalidInput, match="finite numbers"):
         trees.tell(arm="oak", value=float("nan"))
+    text: Any = "abc"
+    with pytest.raises(errors.InvalidInput, match="got 'abc'"):
+        trees.tell(arm="oak", value=text)
     with Client(server.url) as client:
         with pytest.raises(errors.NoSuchStudy, match="did you mean 'trees'"):
             client.of("tres").status()

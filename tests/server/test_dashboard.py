@@ -134,6 +134,7 @@ def test_a_study_from_the_first_ask_to_the_certificate(
         page.get_by_role("button", name="Ask", exact=True).click()
         page.locator("article.ask").nth(2).wait_for()
         assert page.locator("#message").inner_text() == "3 asks for you."
+        assert open_ask(page)[0].evaluate("field => field === document.activeElement")
         check(page)
         for n in range(1, 13):
             if not page.locator("article.ask").count():
@@ -356,6 +357,8 @@ def test_the_connection_is_lost_and_comes_back(browser: Any, server: RunningServ
         page.get_by_text("The server does not answer").wait_for()
         assert field.input_value() == "51.5"
         page.unroute("**/studies/paints")
+        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")  # connects anew
+        page.locator("#silent").wait_for(state="detached")
         field.press("Enter")
         page.get_by_text("(measurement 4, ").wait_for()
 

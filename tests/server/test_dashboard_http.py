@@ -111,7 +111,22 @@ def test_a_value_that_is_sent_twice_counts_once(server: RunningServer) -> None:
         for data in ({"ask": "1", "value": "5"}, {"arm": "A", "value": "5", "key": "k1"}):
             answers = [client.post("/studies/paints", data={"action": "tell", **data}) for _ in range(2)]
             assert answers[0].headers["location"] == answers[1].headers["location"]
-    assert len(study.measurements) == 2
+        again = client.post("/studies/paints", data={"action": "tell", "arm": "A", "value": "5", "key": "k2"})
+        said = client.get(again.headers["location"]).text
+    assert len(study.measurements) == 3
+    assert "The same value was recorded as measurement 2; void one if it is the same measurement." in said
+
+
+def test_a_receipt_names_every_value(server: RunningServer) -> None:
+    """Also of several values; one with spaces between its thousands is refused."""
+    study = made(server.storage)
+    study.ask(1, worker="me")
+    with visitor(server, follow_redirects=True) as client:
+        tell = {"action": "tell", "ask": "1", "worker": "me"}
+        refused = client.post("/studies/paints", data={**tell, "value": "1 234,5"}).text
+        assert "write 1234.5 for one, or 1; 234.5 for 2." in refused
+        said = client.post("/studies/paints", data={**tell, "value": "1; 234.5"}).text
+    assert "2 values recorded: 1 and 234.5 (measurements 1 to 2)." in said
 
 
 def test_signing_in_leads_nowhere_else(server: RunningServer) -> None:
@@ -137,8 +152,11 @@ def test_signing_in_leads_nowhere_else(server: RunningServer) -> None:
 def test_an_audit_needs_an_administrator(server: RunningServer) -> None:
     """A worker sees no button for an audit or a larger budget, and a form made by hand is refused."""
     made(server.storage, budget=1)
-    token = make_token(server.storage, "tell")
+    token, reader = make_token(server.storage, "tell"), make_token(server.storage, "read")
+    with visitor(server, headers={"Authorization": f"Bearer {reader}"}) as client:
+        assert "Next:" not in client.get("/studies/paints").text  # a reader measures nothing
     with visitor(server, headers={"Authorization": f"Bearer {token}"}) as client:
+        assert "Next:" in client.get("/studies/paints").text
         for data in ({"action": "audit"}, {"action": "reopen", "budget": "5", "reason": "x"}):
             answer = client.post("/studies/paints", data=data)
             assert (answer.status_code, "role admin" in answer.text) == (403, True)

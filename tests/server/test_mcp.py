@@ -58,6 +58,7 @@ def test_an_agent_finds_the_best(server: RunningServer, is_remote: bool) -> None
     async def session(agent: Any) -> None:
         before = await said(agent, "best")
         assert not before["stopped"]
+        assert before["guarantee"] == "none"  # nothing is proved yet
         assert before["confidence"] is None or before["confidence"] <= 1.0
         assert (await said(agent, "plan"))["state"] == "new"
         await measure_all(agent)

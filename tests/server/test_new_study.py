@@ -1,5 +1,6 @@
 """The page that makes a study from a table: what is understood, what is refused, and that nothing is lost."""
 
+import base64
 import re
 from collections.abc import Iterator
 from html import unescape
@@ -38,6 +39,8 @@ def posted(server: RunningServer, *file: tuple[str, bytes], **form: Any) -> http
     """Send the form, as a browser does."""
     files = {"file": file[0] if file else ("", b"")}
     data = {name.replace("_", " "): value for name, value in form.items()}
+    if "role" in data and "draft" in data:  # the page has the titles beside the roles
+        data["column"] = re.split(",|;", base64.b64decode(data["draft"]).decode("cp1252").splitlines()[0])
     return httpx.post(f"{server.url}/new", files=files, data={"do": "look", **data}, timeout=LIMIT)
 
 
@@ -98,11 +101,22 @@ def test_a_number_can_be_a_category(server: RunningServer) -> None:
     assert roles(posted(server, role=["number", "number", "number"], **hidden(first)))[0] == "name"
 
 
+def test_another_file_keeps_the_roles_of_the_same_columns(server: RunningServer) -> None:
+    """In any order; where the columns have other names, the page says that it guesses anew."""
+    first, kept = hidden(posted(server, ("t.csv", PLAIN))), {"role": ["name", "category", "number"]}
+    moved = posted(server, ("u.csv", b"p,name,T\n2,a,1\n2,b,2\n5,c,3\n6,d,3\n"), **first, **kept)
+    assert (roles(moved), hidden(moved)["title"]) == (["number", "name", "category"], "u.csv")
+    assert "guessed their roles anew" not in moved.text
+    other = posted(server, ("v.csv", b"name,T,q\na,1,2\nb,2,2\nc,3,5\nd,3,6\n"), **first, **kept)
+    assert roles(other) == ["name", "number", "number"]
+    assert "guessed their roles anew" in other.text
+
+
 @pytest.mark.parametrize(
     ("title", "content", "said"),
     [
         ("x.csv", b"\0\1\2", "Cannot read x.csv: it is no text."),
-        ("x.csv", b"a,b\n", "x.csv must have a header line and at least one line below it, got 1 lines."),
+        ("x.csv", b"a,b\n", "x.csv must have a header line and at least one line below it, got 1 line."),
         ("x.csv", b"name,T\na,80\nb,9O\nc,95\nd,96\ne,97\n", "line 3: column 'T' is mostly numbers, got '9O'"),
         ("x.csv", b"name,T\na,80\na,90\nb,95\n", "'a' is in lines 2 and 3"),
         ("x.csv", b"name,T,U\na,1,2\nb,2,4\nc,3,6\nd,4,8\n", "U is 2 times T. Leave such features out."),
@@ -137,7 +151,8 @@ def test_problems_of_a_table_are_said_and_nothing_is_lost(
             '"largest" must be a number, got nothing; write decimals as 0.53 or 0,53.',
         ),
         ({"kind": "range", "smallest": "3", "largest": "1"}, '"smallest and largest" must be'),
-        ({"lead": "1"}, '"scatter" must be a number'),
+        ({"lead": "1"}, 'A plan needs a guess in "Scatter of one measurement".'),
+        ({"do": "plan"}, '"Lead of the best over the next" and "Scatter of one measurement".'),
         ({"lead": "0", "scatter": "1"}, '"lead" must be'),
         ({"do": "create", "name": ".."}, "choose another name"),
         ({"do": "create", "name": "x" * 500}, "at most 200 characters"),
@@ -224,7 +239,7 @@ def test_a_form_as_it_comes_sets_none_of_these_options(server: RunningServer) ->
         ({"batch": "2", "rounds": "3", "budget": "6"}, '"budget" must be left out beside "batch"'),
         ({"batch": "9.5"}, '"batch" must be a whole number'),
         ({"goal": "fixed-budget"}, 'goal="fixed-budget" needs "budget"'),
-        ({"drift": "1"}, '"scatter"'),
+        ({"drift": "1"}, 'fill in "scatter", tick the box below it'),
         ({"drift": "1", "known": "yes"}, '"scatter" must be a number, got nothing'),
         ({"pool": "40"}, '"pool"'),
         ({"groups": "none"}, '"groups" must be'),
@@ -285,7 +300,9 @@ def test_a_file_that_is_too_large_is_refused(start: Any) -> None:
         assert posted(server, ("t.csv", PLAIN)).status_code == 200
         refused = posted(server, ("t.csv", b"x" * 400_000))
         assert refused.status_code == 413
-        assert problem(refused) == "A request must have at most 300,000 bytes; send less at a time."
+        assert problem(refused) == "A request must have at most 300,000 bytes; send less."
+        assert "Go back in your browser" in refused.text
+        assert "A file must have at most 150,000 bytes." in httpx.get(f"{server.url}/new").text
 
 
 def test_a_plan_is_for_tables_of_people(server: RunningServer) -> None:
@@ -300,6 +317,7 @@ def test_a_form_that_was_changed_on_its_way(server: RunningServer) -> None:
     """Is refused with a sentence."""
     assert problem(posted(server, title="x.csv", draft="%%%")) == "The file was changed on its way; choose it again."
     assert problem(posted(server)).startswith("Choose a file")
+    assert problem(posted(server, ("t.csv", b""))).startswith("t.csv is empty")
     broken = {"content-type": "multipart/form-data; boundary=x"}
     assert httpx.post(f"{server.url}/new", content=b"junk", headers=broken).status_code == 400
 

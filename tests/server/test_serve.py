@@ -95,6 +95,7 @@ def test_other_machines_are_served_with_tokens_alone(typed: Any) -> None:
     assert typed("serve", "--host", "0.0.0.0", "--port", "0") == (2, said)
     elsewhere = typed("serve", "--storage", "the lab.db", "--host", "0.0.0.0", "--port", "0")[1]
     assert "surepick token create --storage 'the lab.db' --role admin." in elsewhere  # else it is in another file
+    assert not Path("the lab.db").exists()  # a start that is refused leaves nothing behind
     code, made = typed("token", "create", "--role", "admin", "--format", "json")
     assert code == 0
     assert typed("token", "revoke", json.loads(made)["id"])[0] == 0

@@ -5,7 +5,7 @@ import logging
 import shlex
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,7 +19,7 @@ from surepick.errors import InvalidInput, SurepickError
 from surepick.study.tokens import Role, new_token
 
 if TYPE_CHECKING:
-    from surepick.study.storage.base import ServerStorage
+    from surepick.study.storage.base import ServerStorage, TokenRow
 
 PATIENCE = 60_000
 """Milliseconds for which a client may leave an answer unread."""
@@ -59,11 +59,15 @@ def serve(
 
     logging.basicConfig(format="%(levelname)s: %(message)s")
     place = StorageOptions(storage=storage)
+    # The address of a database may have a password, which is not shown.
+    told = (
+        "" if storage is None else " --storage ADDRESS" if place.file is None else f" --storage {shlex.quote(storage)}"
+    )
+    if place.file is not None and not place.file.exists():
+        _check_tokens([], host, told)  # a start that is refused makes no file
     prefix = f"/{root_path.strip('/')}" if root_path.strip("/") else ""
     with _token_storage(storage, may_create=True) as kept, _only_server(place), _listening(host, port) as listening:
-        # The address of a database may have a password, which is not shown.
-        told = "ADDRESS" if place.file is None else shlex.quote(str(storage))
-        _check_tokens(kept, host, "" if storage is None else f" --storage {told}")
+        _check_tokens(kept.tokens(), host, told)
         port = listening.getsockname()[1]
         server = Server(ServerSettings(storage=place.address, host=host, port=port, root_path=prefix))
         shown = f"[{host}]" if ":" in host else host
@@ -117,11 +121,11 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
         yield listening
 
 
-def _check_tokens(storage: "ServerStorage", host: str, where: str) -> None:
+def _check_tokens(tokens: "Sequence[TokenRow]", host: str, where: str) -> None:
     """Refuse to serve other machines without tokens; `where` says of the storage what the command line said."""
     from surepick.server.tokens import is_loopback  # noqa: PLC0415 (needs the server's packages)
 
-    if not is_loopback(host) and all(token.revoked_at is not None for token in storage.tokens()):
+    if not is_loopback(host) and all(token.revoked_at is not None for token in tokens):
         raise InvalidInput(
             f"--host {host} lets other machines in, and there is no token that says who may do what; create one: "
             f"surepick token create{where} --role admin. Or leave out --host."
@@ -202,7 +206,13 @@ def _record(row: Any) -> dict[str, Any]:
 
 def mcp(
     *,
-    storage: Place = None,
+    storage: Annotated[
+        str | None,
+        says(
+            f"Where studies are kept: a file, the URL of a database, or the address of a server (default: {DEFAULT}).",
+            envvar=OF_STORAGE,
+        ),
+    ] = None,
     study: Annotated[
         str | None, says("Study that calls without a name are about (default: the only one).", envvar=OF_STUDY)
     ] = None,

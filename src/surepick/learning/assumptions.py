@@ -28,7 +28,7 @@ REPEATS_ADVICE = "Measure anew each time. If measurements have no noise at all, 
 _CHECKS: Mapping[ModelCheck, str] = {
     "tested": "The model was tested by {n} and not contradicted.",
     "not contradicted": "The model is not contradicted, but hardly tested: check pulls would do that ({audit}).",
-    "untestable": "The model is not tested yet: it was watched on no more arms than there are features ({audit}).",
+    "untestable": "The model is not tested yet. A test needs results of more arms than there are features ({audit}).",
     "contradicted": "",
 }
 
@@ -179,8 +179,8 @@ def _shape_checked(result: "Result") -> str:
     # An event of probability p is missed by n results with probability (1 - p)^n, above delta for all p below this.
     often = max(1, math.floor(result.n_pulls / -math.log(result.delta)))
     return (
-        f"Nothing in {counted(result.n_residuals, 'residual')} speaks against a normal law with one level; values that "
-        f"come less than once in {often:,} measurements need not have shown."
+        f"Nothing in {counted(result.n_residuals, 'residual')} speaks against a normal law with one level; rarer "
+        f"deviations, of less than one in {often:,} measurements, may have gone unseen."
     )
 
 

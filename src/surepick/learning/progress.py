@@ -280,12 +280,12 @@ def left_to_do(now: Snapshot) -> str:
     if not (math.isfinite(low) and math.isfinite(high)):
         return f"about {counted(max(math.ceil(now.remaining), 1), 'more pull')}"
     if high > WIDE * max(low, 1.0):
-        return f"at least about {_pulls(low)} more, too early to say how many at most"
-    pulls = _pulls(now.remaining)
-    return f"about {pulls} more {'pull' if pulls == '1' else 'pulls'} ({_pulls(low)} to {_pulls(high)})"
+        return f"at least about {pulls_left(low)} more, too early to say how many at most"
+    pulls = pulls_left(now.remaining)
+    return f"about {pulls} more {'pull' if pulls == '1' else 'pulls'} ({pulls_left(low)} to {pulls_left(high)})"
 
 
-def _pulls(n: float) -> str:
+def pulls_left(n: float) -> str:
     """Return an estimated number of pulls with two digits, at least 1."""
     return f"{math.ceil(n):,}" if 0.0 < n < 10.0 else roughly(max(n, 1.0))
 

@@ -301,8 +301,8 @@ class Plan:
         if len(setting.scenarios) > 1:
             least, most = self.per_scenario.min(), self.per_scenario.max()
             lines.append(
-                f"That is the middle of {len(setting.scenarios)} scenarios, which take {two_digits(least)} to "
-                f"{two_digits(most)} on average."
+                f"The plan is for {len(setting.scenarios)} scenarios: they take {two_digits(least)} to "
+                f"{two_digits(most)} pulls on average, and the number above is their median."
             )
         if setting.noisiest is not None:
             lines.append(

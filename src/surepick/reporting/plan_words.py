@@ -110,11 +110,17 @@ SET = {"drop": ROLES["out"], **{option: ROLES[role] for role, option in ONCE.ite
 """Options that name a column, and the role of that column."""
 RULES: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
     (", or let `on_span` do it", lambda _: ""),
+    (
+        "; give `noise_std` beside it, and leave out .*",
+        lambda _: '; fill in "scatter", tick the box below it, and choose "a number with noise" as the measurement.',
+    ),
     (r': sheet="[^"]*"', lambda _: ' in the field "Sheet"'),
     (rf'\b({"|".join(SET)})="([^"]*)"', lambda found: f'the role "{SET[found[1]]}" for {found[2]!r}'),
     (r"\b(say another|list columns as) `\w+`", lambda _: "change roles"),
     (r"`(\w+)`", lambda found: f'"{FIELDS.get(found[1], found[1])}"'),
 )
+LABELS = {"lead": '"Lead of the best over the next"', "scatter": '"Scatter of one measurement"'}
+"""Fields that a plan needs, by the labels of the page."""
 
 
 def in_page(text: str) -> str:
@@ -128,12 +134,20 @@ def form_view(sent: Mapping[str, str]) -> dict[str, Any]:
     """Return what the page shows of a form before its table is read."""
     form = {**dict.fromkeys(FORM, ""), **AT_FIRST, **sent}
     is_set = any(form[name] != at_first for name, at_first in CHOSEN.items())
-    return {"form": form, "problem": "", "columns": [], "arms": "", "plan": None, "more": MORE, "is_set": is_set}
+    known: dict[str, Any] = {"form": form, "problem": "", "columns": [], "arms": "", "plan": None}
+    return known | {"more": MORE, "is_set": is_set, "is_guessed": False}
 
 
-def understood(view: dict[str, Any], roles: list[str]) -> "tuple[TableArms, dict[str, Any]]":
-    """Return arms and options of the study; `view` gets what is known, also if an error ends this."""
+def understood(view: dict[str, Any], roles: Mapping[str, str]) -> "tuple[TableArms, dict[str, Any]]":
+    """Return arms and options of the study; `view` gets what is known, also if an error ends this.
+
+    Args:
+        view: of the form.
+        roles: that a person chose, by the titles of their columns; roles of other columns are left out.
+    """
     form = view["form"]
+    if form["title"] and not form["draft"]:
+        raise InvalidInput(f"{form['title']} is empty; choose a file with one line for each arm.")
     if not form["draft"]:
         raise InvalidInput("choose a file: a table with one line for each arm, as CSV or Excel.")
     try:
@@ -142,7 +156,10 @@ def understood(view: dict[str, Any], roles: list[str]) -> "tuple[TableArms, dict
         raise InvalidInput("the file was changed on its way; choose it again.") from None
     form["name"] = form["name"] or PurePath(form["title"]).stem
     table = table_of_upload(form["title"], content, form["sheet"] or None)
-    view["columns"] = column_roles(table, roles)
+    titles = [" ".join(title.split()) for title in table.cells]
+    is_same = roles.keys() == {*titles}
+    view["is_guessed"] = bool(roles) and not is_same
+    view["columns"] = column_roles(table, [roles[title] for title in titles] if is_same else [])
     with warnings.catch_warnings(action="ignore"):  # which are for a terminal
         arms = read_by_role(table, view["columns"], MOST_FEATURES, MOST_NUMBERS)
     view["arms"] = in_page(str(arms.roles))
@@ -165,7 +182,10 @@ def planned(arms: "TableArms", options: Mapping[str, Any], form: Mapping[str, st
             'a "pool" has no plan: how many items it takes depends on how scores go together; leave "lead" empty.'
         )
     known = {name: value for name, value in options.items() if name in IN_PLAN}
-    if not known.keys() & {"rewards", "reward_range", "noise_std"}:
+    needs_scatter = not known.keys() & {"rewards", "reward_range", "noise_std"}
+    if missing := [name for name, is_due in (("lead", True), ("scatter", needs_scatter)) if is_due and not form[name]]:
+        raise InvalidInput(f"a plan needs a guess in {joined([LABELS[name] for name in missing])}.")
+    if needs_scatter:
         known["noise_std"] = number_in(form, "scatter")
     with warnings.catch_warnings(action="ignore"):
         return plan_view(plan(arms, gap=number_in(form, "lead"), **known), options)

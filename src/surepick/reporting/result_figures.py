@@ -43,7 +43,9 @@ def figures_of(result: "Result", unit: str = "") -> list[Figure]:
     pulled = f"Pulls of each arm{planned}{', without check pulls' if result.n_checks else ''}."
     evidence = "Evidence over pulls; the rule decides at the dashed line."
     if not math.isnan(result.p_value):
-        evidence += " Percent of the threshold is not percent proved: evidence is the logarithm of a probability."
+        evidence += (
+            " Half of the threshold does not mean half proved, because evidence is the logarithm of a probability."
+        )
     has_evidence = len(result.path) > 1 and result.guarantee != "withdrawn" and any(at[1] > 0.0 for at in result.path)
     has_fit = result.theta is not None and len(result.counts) > len(result.theta)
     drawn: list[tuple[str, bool, Callable[[], Any], str]] = [
@@ -76,8 +78,9 @@ def _most(n: int, noun: str) -> str:
 
 
 def has_likely(result: "Result") -> bool:
-    """Whether estimated intervals of single means are shown: before the verdict, and beside calls, where known."""
-    return (not result.stopped or result.calls is not None) and result.compared.likely_low is not None
+    """Whether estimated intervals of single means are shown: also at a verdict beside calls, or without others."""
+    has_others = result.stopped and result.calls is None and bool(np.isfinite(result.compared.high).any())
+    return not has_others and result.compared.likely_low is not None
 
 
 def estimates_figure(result: "Result") -> Any:

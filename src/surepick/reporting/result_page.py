@@ -297,8 +297,8 @@ def versus(result: "Result", unit: str = "") -> Table:
     Of several leaders, the last is compared with the first arm that is left out: the closest pair.
     """
     rows, pulls = result.compared, planned_pulls(result)
-    likely_low, likely_high = (None, None) if result.stopped else (rows.likely_low, rows.likely_high)
     is_likely = has_likely(result)
+    likely_low, likely_high = (rows.likely_low, rows.likely_high) if is_likely else (None, None)
     headers = ["Place", "Arm", f"Estimate{_in(unit)}", *["Likely"] * is_likely, "Interval", "Pulls"]
     leader, rival, title = "Leader", "Runner-up", "Leader against runner-up"
     if result.m > 1:
@@ -344,7 +344,8 @@ def _of_intervals(result: "Result") -> str:
             return "There are no intervals for noise of an unknown law or of many levels, nor with a drift or a misfit."
         if result.pool is not None or result.has_offsets:
             return f"There are no intervals {'in a pool' if result.pool is not None else 'beside offsets of groups'}."
-        return "There is no interval yet: too few pulls to bound the noise."
+        needs = " The verdict does not need them." if result.stopped else ""
+        return f"No intervals hold for all arms and all times together: too few pulls to bound the noise.{needs}"
     if why := wide_words(result):
         below = f"below {-result.epsilon:g}" if result.epsilon > 0.0 else "of 0 or less"
         return f"{why} The verdict excludes leads {below}."

@@ -6,6 +6,7 @@ The sentences are those of `surepick.learning.explain`. What is proved and what 
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, final
@@ -19,7 +20,7 @@ from surepick.learning.assumptions import assumptions
 from surepick.learning.calls import tally
 from surepick.learning.explain import unmeasured, verdict
 from surepick.learning.groups import label_text
-from surepick.learning.progress import WIDE, confidence, facts, sentences
+from surepick.learning.progress import WIDE, confidence, facts, pulls_left, sentences
 from surepick.reporting import charts, result_figures, result_page
 from surepick.reporting.html import Table
 from surepick.reporting.study_words import (
@@ -33,6 +34,7 @@ from surepick.reporting.study_words import (
     waiting_words,
     when,
 )
+from surepick.study.requests import question
 from surepick.study.state import State
 
 if TYPE_CHECKING:
@@ -121,6 +123,8 @@ class Entry(NamedTuple):
     is_void: bool
     group: str
     """Where and when it was measured; "": not said."""
+    question: str
+    """What to do about a value that stands apart; "": it does not."""
 
 
 class EventLine(NamedTuple):
@@ -198,6 +202,8 @@ class StudyView:
     next: str
     """What to do next."""
     details: list[str]
+    suspect: int | None
+    """The measurement that stands apart where it may be why the answer is withdrawn."""
     leaders: dict[str, str]
     """Leader, runner-up and lead."""
     proved: dict[str, str]
@@ -249,6 +255,7 @@ def view_of(study: "Study", *, n_arms: int = N_SHOWN) -> StudyView:
         result = replace(result, stopped=True)  # by the rounding of another machine; the verdict of the log stands
     known = facts(result, now.label, epsilon_is="epsilon = ")
     said = [verdict(result, numbers=False), *sentences(result, now.label), unmeasured(result)]
+    suspect = re.search(r"One measurement stands apart: number (\d+), of", result.misfit)
     n_first = 1 if status.stopped or status.state == "withdrawn" else 2
     return StudyView(
         name=study.name,
@@ -257,6 +264,7 @@ def view_of(study: "Study", *, n_arms: int = N_SHOWN) -> StudyView:
         sentence=" ".join(said[:n_first]).strip() if result.n_pulls else "Nothing is measured yet.",
         next=WITH_OFFSETS if _has_offset(now, state) else _next(now, result, n_open, can_ask=can_ask),
         details=[*filter(None, [*(said[1:] if status.stopped else []), *details])],
+        suspect=None if suspect is None else int(suspect[1]),
         leaders={word: known[word] for word in known if result.n_pulls and word not in (*PROVED, *ESTIMATED)},
         proved={word: known[word] for word in PROVED if word in known and status.state != "withdrawn"},
         estimates={word: known[word] for word in ESTIMATED if word in known} | _cost_of_rest(result),
@@ -332,12 +340,16 @@ def badge_of(now: "StudySnapshot") -> Badge:
 
 
 def _left(status: "Status") -> str:
-    """Return about how many pulls are left, or at least how many if the range is too wide; "" if unknown."""
+    """Return between which numbers of pulls are left, or the least if the range is too wide; "" if unknown."""
     if not math.isfinite(status.remaining):
         return ""
-    is_wide = status.remaining_high > WIDE * max(status.remaining_low, 1.0)
-    pulls = roughly(max(math.ceil(status.remaining_low if is_wide else status.remaining), 1))
-    return f" {pulls}+ left" if is_wide else f" ~{pulls} left"
+    ends = status.remaining_low, status.remaining_high
+    least, most = (pulls_left(n) if math.isfinite(n) else "" for n in ends)
+    if status.remaining_high > WIDE * max(status.remaining_low, 1.0):
+        return f" {least}+ left"
+    if not (least and most):
+        return f" ~{pulls_left(status.remaining)} left"
+    return f" {least} left" if least == most else f" {least} to {most} left"
 
 
 def _next(now: "StudySnapshot", result: "Result", n_open: int, *, can_ask: bool) -> str:
@@ -348,7 +360,7 @@ def _next(now: "StudySnapshot", result: "Result", n_open: int, *, can_ask: bool)
     said = {
         IF_SLIP: status.state == "withdrawn" and result.misfit.endswith(model.IF_SLIP),
         NOT_USABLE: status.state == "withdrawn",
-        "Do what the sentence above says, in a new study that these results guide.": is_doubtful,
+        "Begin a new study with the remedy named above; these results can guide it.": is_doubtful,
         "The budget is spent. Reopen the study with a larger budget to go on.": status.state == "spent",
         f"Measure, and record the values: {counted(n_open, 'ask')} open.{more}": n_open > 0,
         "Ask for the next measurements.": can_ask,
@@ -368,8 +380,8 @@ def _after_withdrawal(state: State) -> list[str]:
     said = []
     if state.learner.model == "linear":
         said.append(
-            "A new study by surepick create can have products of columns (--interactions), one mean for each arm "
-            "(--model unstructured), or an allowed misfit (--misfit)."
+            "A new study can have products of columns, one mean for each arm, or an allowed misfit. The person at the "
+            "command line creates such a study."
         )
     if means := own_means(state):
         said.append(f"Estimate, not a guarantee: by their own means, without the model, {means}.")
@@ -380,8 +392,13 @@ def _numbers(state: State, result: "Result") -> dict[str, str]:
     """Return counts and options as short entries."""
     noise_std = result.noise_std
     listed = f" of {len(result.arms):,}" if result.arms.listed is None else ""
+    n_told, until = len(state.measurements), result.n_until_verdict
+    pulls = f"{result.n_pulls:,}" + (f", of these {until:,} until the verdict" if until != result.n_pulls else "")
+    if n_told != result.n_pulls:
+        void = f", of these {state.n_void:,} void" if state.n_void else ""
+        pulls += f"; the log has {counted(n_told, 'measurement')}{void}"
     known = {
-        "pulls": f"{result.n_pulls:,}",
+        "pulls": pulls,
         "cost so far": f"{result.cost:,.6g}" if result.has_costs else "",
         **course_words(state, result),
         "arms measured": f"{len(result.counts):,}{listed}",
@@ -415,11 +432,9 @@ def _leaderboard(result: "Result", n_arms: int) -> Leaderboard:
     labels, listed = charts.distinct_labels([bars[row].name for row in first], LONGEST), []
     for rank, (row, bar) in enumerate(zip(first, chart.rows, strict=True), start=1):
         value, is_leader = rows.estimate[row], bar.bar.kind == "leader"
-        ends = (
-            ""
-            if result.stopped or rows.likely_low is None or rows.likely_high is None
-            else between(rows.likely_low[row], rows.likely_high[row], places)
-        )
+        ends = ""
+        if result_figures.has_likely(result) and rows.likely_low is not None and rows.likely_high is not None:
+            ends = between(rows.likely_low[row], rows.likely_high[row], places)
         proved = ("best" if result.stopped else "not excluded") if is_leader else bar.bar.kind
         listed.append(
             Place(
@@ -463,21 +478,15 @@ def _card(state: State, one: "StudyAsk") -> AskCard:
 
 
 def entries_of(state: State, last: int, n: int) -> list[Entry]:
-    """Return n measurements, the one with the id `last` first, then those before it."""
-    return [
-        Entry(
-            one.id,
-            state.roster.label(one.arm),
-            f"{one.last:.12g}",
-            NOTHING if one.ask is None else str(one.ask),
-            one.by,
-            when(one.at),
-            remark_of(one),
-            one.is_void,
-            label_text(one.group),
-        )
-        for one in reversed(state.measurements[max(last - n, 0) : last])
-    ]
+    """Return n measurements, the one with the id `last` first, then those before it; of a study that is held."""
+    found = []
+    for one in reversed(state.measurements[max(last - n, 0) : last]):
+        asked = question(state, one.id)
+        texts = state.roster.label(one.arm), f"{one.last:.12g}", NOTHING if one.ask is None else str(one.ask)
+        remark = "; ".join(filter(None, [remark_of(one), "stands apart" if asked else ""]))
+        words = "" if asked is None else asked.words(f'"Change" below measurement {one.id}').replace("+-", "±")
+        found.append(Entry(one.id, *texts, one.by, when(one.at), remark, one.is_void, label_text(one.group), words))
+    return found
 
 
 def event_lines(state: State, rows: "Sequence[Row]") -> list[EventLine]:
@@ -492,13 +501,14 @@ def event_lines(state: State, rows: "Sequence[Row]") -> list[EventLine]:
 def log_of(study: "Study", *, before: int | None = None, events: int | None = None) -> LogView:
     """Return measurements and events, the newest first: those before a measurement, those before an event."""
     state = study.state
-    last, end = (
-        n if given is None else min(max(given - 1, 0), n)
-        for given, n in ((before, len(state.measurements)), (events, state.n_events))
-    )
-    rows = study.events_after(max(end - N_ROWS, 0), N_ROWS)[:end]
-    lines = event_lines(state, rows)[::-1]
-    return LogView(entries_of(state, last, N_ROWS), lines, len(state.measurements), state.n_events)
+    with study.held():
+        last, end = (
+            n if given is None else min(max(given - 1, 0), n)
+            for given, n in ((before, len(state.measurements)), (events, state.n_events))
+        )
+        rows = study.events_after(max(end - N_ROWS, 0), N_ROWS)[:end]
+        lines = event_lines(state, rows)[::-1]
+        return LogView(entries_of(state, last, N_ROWS), lines, len(state.measurements), state.n_events)
 
 
 def _said(state: State, event: Mapping[str, Any]) -> str:

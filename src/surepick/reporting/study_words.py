@@ -4,11 +4,14 @@
 """
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import takewhile
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from surepick._texts import counted
+from surepick._texts import counted, joined
 from surepick.errors import InvalidInput
 from surepick.learning.groups import GroupEffect, GroupLabel, group_label, label_text
 
@@ -34,12 +37,15 @@ IF_SLIP = (
 )
 """About a study whose answer is withdrawn; the second where one value may be to blame."""
 WITH_OFFSETS = (
-    "Go on with an offset for every group; the results so far guide the plan (surepick reopen --groups offset)."
+    'Go on with an offset for every group: an administrator presses "Go on with offsets". The results so far guide the '
+    "plan."
 )
 N_MEANS = 3
 """Arms that are named with their own means."""
 MOST_GROUPS = 4
 """Groups of one factor that are named; of more, the two ends."""
+N_RECENT = 10
+"""Measurements before one that was not asked for, among which the same value may be the same measurement."""
 N_WAITED = 3
 """Asks that are named where the proof waits."""
 
@@ -159,11 +165,11 @@ def waiting_words(state: "State") -> str:
     arms = [arm for number in numbers if number not in is_open and (arm := ledger.arm_of(number)) is not None]
     if arms:
         names = f"{', '.join(state.roster.label(state.key_of(arm)) for arm in arms[:N_WAITED])}{_more(arms)}"
-        what = f"a measurement of {names} that was" if len(arms) == 1 else f"measurements of {names} that were"
-        after = f", after {counted(ledger.n_left, 'planned ask')}" if ledger.n_left else ""
+        what, were, it = ("A measurement", "was", "it") if len(arms) == 1 else ("Measurements", "were", "them")
+        after = f" after {counted(ledger.n_left, 'planned ask')}" if ledger.n_left else ""
         said.append(
-            f"The proof waits for {what} given up: later results do not enter it before. surepick asks for "
-            f"{'it' if len(arms) == 1 else 'them'} again{after}."
+            f"{what} of {names} {were} given up, and the proof waits for {it}: later results enter it afterwards. "
+            f"surepick asks for {it} again{after}."
         )
     return " ".join(said)
 
@@ -179,7 +185,7 @@ def done_words(state: "State", action: str, number: int) -> str:
         case "ask":
             return f"{counted(number, 'ask')} for you." if number else "There is nothing to ask for."
         case "tell":
-            return next(told_words(state, [state.measurement(number)], 0))
+            return _receipt(state, number)
         case "fail":
             return failed_words(state, number, was_open=True)
         case "audit":
@@ -191,13 +197,45 @@ def done_words(state: "State", action: str, number: int) -> str:
     return f"Measurement {number} ({state.roster.label(one.arm)}) {counts}; all is worked out again."
 
 
-def steps_to_check(head: tuple[int, str], commands: str = "") -> list[tuple[str, str]]:
-    """Return how a reader checks the page of a study; `commands` write the certificate and the log."""
+def told_with(state: "State", id_: int) -> "list[Measurement]":
+    """Return the measurements that were told together, of which the first is `id_`."""
+    first = state.measurement(id_)
+    what = attrgetter("at", "by", "arm", "ask", "key")
+    return list(takewhile(lambda one: what(one) == what(first), state.measurements[id_ - 1 :]))
+
+
+def _receipt(state: "State", id_: int) -> str:
+    """Say what was recorded: every value; and where it may be a measurement that was recorded before, which one."""
+    told = told_with(state, id_)
+    said = [next(told_words(state, told, 0))]
+    if len(told) > 1:
+        values = joined([f"{one.told:.12g}" for one in told])
+        said.insert(0, f"{len(told)} values recorded: {values} (measurements {id_} to {told[-1].id}).")
+    elif told[0].ask is None and not state.learner.noise_model.is_binary:
+        recent = state.measurements[max(id_ - 1 - N_RECENT, 0) : id_ - 1]
+        same = [one.id for one in recent if (one.arm, one.told, one.is_void) == (told[0].arm, told[0].told, False)]
+        if same:
+            said.append(
+                f"The same value was recorded as measurement {same[-1]}; void one if it is the same measurement."
+            )
+    return " ".join(said)
+
+
+def steps_to_check(head: tuple[int, str], downloads: str = "", commands: str = "") -> list[tuple[str, str]]:
+    """Return how a reader checks the page of a study.
+
+    Args:
+        head: number and hash of the last event.
+        downloads: with which the names of downloaded files begin.
+        commands: write the certificate and the log, in place of downloads.
+    """
     first = [("The certificate and the log of the study:", commands)] if commands else []
     both = "both files" if commands else "certificate and log of the study, as CSV"
+    start = f"{downloads}-" if downloads else ""
+    check = f'surepick verify "{start}certificate.json" --log "{start}log.csv"'
     return [
         *first,
-        (f"With {both}, anyone can work everything out again:", "surepick verify certificate.json --log log.csv"),
+        (f"With {both}, anyone can work everything out again:", check if start else check.replace('"', "")),
         ("This page is of the log that ends with:", "event {}, hash {}".format(*head)),
     ]
 
@@ -228,10 +266,25 @@ def typed_number(text: str, name: str = "a measured value") -> float:
     )
 
 
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:\s\d{3})+(?:[.,]\d+)?(?!\S)")
+"""A number with spaces between its thousands, such as 1 234,5; or several values."""
+
+
 def typed_numbers(text: str) -> list[float]:
-    """Return the values that a person typed, between them spaces."""
+    """Return the values that a person typed, between them spaces or semicolons.
+
+    Raises:
+        InvalidInput: a value is no number, or several may be one with spaces between its thousands.
+    """
     from surepick.arms.tables.sources import is_grouped, parse_number  # noqa: PLC0415 (`--help` stays quick)
 
+    for part in map(str.strip, text.split(";")):
+        if (found := _THOUSANDS.match(part)) and not _THOUSANDS.sub("", part).strip():
+            one = found[0].replace(",", ".").split()
+            raise InvalidInput(
+                f"{found[0]!r} could be one value or {len(one)}; write {''.join(one)} for one, or {'; '.join(one)} "
+                f"for {len(one)}."
+            )
     parts = text.replace(";", " ").split()
     if len(parts) > 1 and any(parse_number(one) is None and not is_grouped(one) for one in parts):
         raise InvalidInput(

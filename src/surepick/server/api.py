@@ -362,9 +362,11 @@ async def export(study: ToRead, kind: Format = "csv", what: Literal["log", "meas
 @_route("GET", f"{STUDY}/report", files=("html",))
 async def report(study: ToRead, unit: Annotated[str, Query(max_length=LONGEST_UNIT)] = "") -> Response:
     """Return a page about the study as one file, which any browser shows and prints."""
-    return await study.file(
-        lambda one, to: write_study_page(one, to, unit=unit, steps=steps_to_check(one.head)), ".html"
-    )
+
+    def write(one: Study, to: Path) -> None:
+        write_study_page(one, to, unit=unit, steps=steps_to_check(one.head, file_name(one.name)))
+
+    return await study.file(write, "-report.html")
 
 
 @_route("GET", f"{STUDY}/certificate", files=("json",))

@@ -248,7 +248,7 @@ class Guard:
                 async for part in request.stream():
                     content += part
                     if len(content) > longest:
-                        raise HTTPException(413, f"a request must have at most {longest:,} bytes; send less at a time.")
+                        raise HTTPException(413, f"a request must have at most {longest:,} bytes; send less.")
         except TimeoutError:
             said = f"a request must arrive within {self.settings.slowest:.3g} seconds; send it again."
             raise HTTPException(408, said) from None

@@ -24,37 +24,39 @@ MOST_COLUMNS, ROOM = 1_000, 100_000
 @router.get("/new")
 async def blank(request: Request, who: Admin) -> Response:
     """Show the empty form."""
-    return page(request, "new.html", who=who, **form_view({}))
+    return page(request, "new.html", who=who, longest=_longest(request), **form_view({}))
 
 
 @router.post("/new")
 async def submitted(request: Request, who: Admin) -> Response:
     """Read the table and show what was understood, or create the study."""
     sent, roles = await _received(request)
-    view = form_view(sent)
+    view, longest = form_view(sent), _longest(request)
     form: dict[str, str] = view["form"]
     try:
-        if len(form["draft"]) > (longest := request.app.state.settings.longest_upload - ROOM):
+        if 3 * len(form["draft"]) // 4 > longest:
             form["draft"] = ""
-            raise InvalidInput(f"a table must have at most {longest * 3 // 4:,} bytes here; try `surepick create`.")
+            raise InvalidInput(f"a table must have at most {longest:,} bytes here; try `surepick create`.")
         arms, options = await run_in_threadpool(understood, view, roles)
         if form["do"] == "create":
             await create_new(request, who, form["name"], arms=arms, author=who.label or "dashboard", **options)
             return to_study(request, form["name"])
-        view["plan"] = await run_in_threadpool(planned, arms, options, form) if form["lead"] else None
+        if form["lead"] or form["do"] == "plan":
+            view["plan"] = await run_in_threadpool(planned, arms, options, form)
     except SurepickError as error:
         view["problem"] = in_page(request.app.state.studies.public(error))
-    return page(request, "new.html", who=who, **view)  # also with a problem: the form goes on
+    return page(request, "new.html", who=who, longest=longest, **view)  # also with a problem: the form goes on
 
 
-async def _received(request: Request) -> tuple[dict[str, str], list[str]]:
-    """Return the fields of the form, its file as text, and the roles of columns, unless these are of another file."""
-    longest = request.app.state.settings.longest_upload
-    async with request.form(max_files=1, max_fields=MOST_COLUMNS, max_part_size=longest) as sent:
+def _longest(request: Request) -> int:
+    return int(request.app.state.settings.longest_upload - ROOM) * 3 // 4
+
+
+async def _received(request: Request) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the fields of the form, its file as text, and the roles of columns by title."""
+    async with request.form(max_files=1, max_fields=2 * MOST_COLUMNS, max_part_size=2 * _longest(request)) as sent:
         form = {name: value.strip() for name, value in sent.items() if isinstance(value, str) and name in FORM}
-        roles, file = [str(role) for role in sent.getlist("role")], sent.get("file")
-        content = await file.read() if isinstance(file, UploadFile) else b""
-    if not (isinstance(file, UploadFile) and content):
-        return form, roles
-    title = PurePath(file.filename or "table.csv").name
-    return {**form, "title": title, "draft": base64.b64encode(content).decode("ascii")}, []
+        titles, roles, file = sent.getlist("column"), sent.getlist("role"), sent.get("file")
+        if isinstance(file, UploadFile) and file.filename:
+            form |= {"title": PurePath(file.filename).name, "draft": base64.b64encode(await file.read()).decode()}
+    return form, {" ".join(str(title).split()): str(role) for title, role in zip(titles, roles, strict=False)}

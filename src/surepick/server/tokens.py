@@ -101,7 +101,7 @@ class Tokens:
         digest, known = digest_of(secret), await self._rows()
         found = [row for row in known if hmac.compare_digest(row.digest, digest) and row.revoked_at is None]
         if not found:
-            said = "the token is unknown or revoked; create one by `surepick token create --role tell`."
+            said = "the token is unknown or revoked; make one for the --storage of this server: surepick token create."
             if not secret:
                 said = "this server needs a token; send it as `Authorization: Bearer ...`, or sign in."
             raise HTTPException(401, said, {"WWW-Authenticate": "Bearer"})
@@ -140,7 +140,7 @@ def _check_local(request: Request) -> None:
     is_local = name in LOCAL_NAMES and client is not None and is_loopback(client[0])
     if not is_local or not OF_PROXIES.isdisjoint(request.scope["headers by name"]):
         raise HTTPException(
-            403, "a server without tokens serves localhost alone; create one: surepick token create --role admin."
+            403, "a server without tokens serves localhost alone; create one for its --storage: surepick token create."
         )
 
 

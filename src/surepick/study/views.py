@@ -126,6 +126,8 @@ class StudySnapshot:
         known = {name: value for name, value in vars(self.status).items() if name != "find_outlook"}
         if known["calls"] is None:
             del known["calls"]
+        if not self.status.stopped and known["guarantee"] in ("proved", "published", "heuristic"):
+            known["guarantee"] = "none"  # of the answer, which there is not yet
         if not only or {*only} & {*OF_OUTLOOK}:
             known |= self._outlook()
         if self.learner.groups:

@@ -16,6 +16,7 @@ from xml.parsers import expat
 
 import numpy as np
 
+from surepick._texts import counted
 from surepick.errors import InvalidInput, SurepickError, listed
 from surepick.types import Array
 
@@ -236,7 +237,9 @@ def read_csv(path: Path) -> Table:
         mark = _mark_of(text[:LOOKED_AT])
         rows = _rows(text, mark)
     if len(rows) < 2:
-        raise InvalidInput(f"{path} must have a header line and at least one line below it, got {len(rows)} lines.")
+        raise InvalidInput(
+            f"{path} must have a header line and at least one line below it, got {counted(len(rows), 'line')}."
+        )
     notes += [_MARKS[mark]] if mark != "," else []
     return _from_lines(str(path), rows, "line", notes, takes_grouped=mark != ",")
 

@@ -152,7 +152,7 @@ def report(
             path,
             unit=unit,
             notes=_notes(study, where),
-            steps=steps_to_check(study.head, again),
+            steps=steps_to_check(study.head, commands=again),
         )
         printing.say(f"Page: {path}; any browser shows and prints it.")
     return Code.OK

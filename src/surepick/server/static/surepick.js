@@ -90,6 +90,7 @@ const LOST = "connection lost, trying again";
 
 function sayProblem(text) {
   const place = document.createElement("p");
+  place.id = "silent"; // until the server answers again
   place.className = "problem";
   place.setAttribute("role", "alert");
   place.textContent = text;
@@ -136,6 +137,7 @@ function follow() {
   stream = new EventSource(`${live.dataset.events}?after=${document.getElementById("head").dataset.n}`);
   stream.onopen = () => {
     sayConnection("live");
+    document.getElementById("silent")?.remove();
     wait = 1000;
     if (isLost) refresh();
     isLost = false;
@@ -144,6 +146,7 @@ function follow() {
   stream.onerror = () => {
     isLost = true;
     sayConnection(LOST, true);
+    refresh(); // finds out if the token no longer holds, or the study is gone
     if (stream.readyState !== EventSource.CLOSED) return; // the browser tries again by itself
     setTimeout(tryAgain, wait);
     wait = Math.min(2 * wait, LONGEST_WAIT);
@@ -154,6 +157,12 @@ function tryAgain() {
   if (document.hidden) return;
   follow();
   refresh(); // finds out if the token no longer holds, or the study is gone
+}
+
+/** Put the focus on a field, and the field in sight. */
+function focusOn(field) {
+  field?.focus({ preventScroll: true });
+  field?.scrollIntoView({ block: "center" });
 }
 
 /** Put the focus where the work goes on, if its element is gone. */
@@ -190,6 +199,7 @@ async function send(form, button) {
     }
     document.getElementById("message").replaceChildren(...message.childNodes);
     moveFocus();
+    if (form.id === "ask-form") focusOn(document.querySelector("#asks article input[name=value]"));
   } catch {
     sayProblem("The server does not answer. What you typed is still here: send it again; nothing counts twice.");
   } finally {
@@ -250,6 +260,15 @@ async function refreshList() {
     sayConnection(LOST, true);
   }
 }
+
+// ---- a new study
+
+const file = document.querySelector("[data-longest]");
+file?.addEventListener("change", () => {
+  const isLong = file.files[0]?.size > Number(file.dataset.longest);
+  file.setCustomValidity(isLong ? `Choose a file of at most ${file.dataset.longest} bytes.` : "");
+  file.reportValidity();
+});
 
 // ---- start
 
