@@ -237,12 +237,12 @@ class Reader:
 
     @cached_property
     def _fit(self) -> Fit | None:
-        """Least squares of all results and the level of their noise; None while there is nothing to go by."""
+        """The estimate that is shown, and the level of its noise; None while there is nothing to go by."""
         known, learner = self._known, self._learner
         if not self.leaders or math.isinf(known.coarseness):
             return None
         levels = known.levels if isinstance(known.levels, ArmVariances) else None
-        return fit_of(known.estimate, learner.measured_arms, learner.noise_model, levels)
+        return fit_of(self.estimate, learner.measured_arms, learner.noise_model, levels)
 
     def _find_outlook(self) -> Callable[[], Outlook | None] | None:
         """Return how to work out the outlook of this moment, also after the learner has learnt on; None: there is none.
@@ -446,7 +446,7 @@ class Reader:
             and arms.n_arms == arms.dim
             and view is arms
         ):
-            return wilson(*successes_of(self._known.estimate, arms))
+            return wilson(*successes_of(self.estimate, arms))
         return likely_of(view, fit, only=self.listed(view), reward_range=self._range_of(view))
 
     def listed(self, view: ArmView) -> list[int] | None:

@@ -18,6 +18,7 @@ from surepick.arms.tables.columns import (
     check_describes,
     check_points,
     filled_cells,
+    mixture_slips,
     purpose_of,
     quoted,
     read_column,
@@ -194,10 +195,13 @@ def read_arms(  # noqa: PLR0913 (every argument is an option of its own)
         cost=cost_column,
         dropped=tuple(f"{quoted(title)} ({why})" for title, why in (read.choice.dropped | terms.dropped).items()),
         not_used=read.not_used(),
-        attention=(*read.attention(), *_saturated(arms, alike)),
+        attention=(*read.attention(), *filter(None, [mixture_slips(table, read.columns)]), *_saturated(arms, alike)),
         alike=tuple(tuple(map(label, group)) for group in alike),
     )
-    arms.table = written_table(table, read.columns, read.choice.name_column, arms.feature_names, formula)
+    # Text that was dropped is shown as a note. Numbers are not: they may be results of before.
+    hidden = [title for title in _titles(table, drop) or [] if read_column(table, title, Problems(table)).numbers is not None]
+    shown = replace(table, cells={title: cells for title, cells in table.cells.items() if title not in hidden})
+    arms.table = written_table(shown, read.columns, read.choice.name_column, arms.feature_names, formula)
     return arms
 
 
