@@ -39,7 +39,19 @@ _HEADERS: Mapping[str, tuple[frozenset[str], tuple[str, ...]]] = {
 }
 # Words of headers of results, the German ones at the end of longer words.
 _RESULTS = {
-    *("hardness", "yield", "yields", "result", "results", "value", "score", "scores", "reward", "measured", "measurement"),
+    *(
+        "hardness",
+        "yield",
+        "yields",
+        "result",
+        "results",
+        "value",
+        "score",
+        "scores",
+        "reward",
+        "measured",
+        "measurement",
+    ),
     *("response", "output", "strength", "accuracy"),
 }
 _RESULTS_GERMAN = ("ausbeute", "ergebnis", "härte", "haerte", "messwert", "festigkeit")
@@ -85,8 +97,8 @@ class Column:
         said = []
         if self.numbers is not None and _is_result(self.title):
             said.append(
-                f"{quoted(self.title)} reads like a result, and is used as a feature; if it holds earlier results, leave "
-                f'it out with drop="{self.title}", and import the results once the study is there.'
+                f"{quoted(self.title)} reads like a result, and is used as a feature; if it holds earlier results, "
+                f'leave it out with drop="{self.title}", and import the results once the study is there.'
             )
         if self.are_dates:
             said.append(
@@ -229,10 +241,8 @@ def mixture_slips(table: Table, columns: Sequence[Column]) -> str:
                     names = listed([quoted(column.title) for column in parts[first : first + n]])
                     found = listed([f"{total[row]:.6g} in {table.place(row)}" for row in odd[:MOST_GROUPS]])
                     more = f" and in {len(odd) - MOST_GROUPS} more" if len(odd) > MOST_GROUPS else ""
-                    return (
-                        f"{names} add up to {whole:g} in {n_rows - len(odd)} of {n_rows} rows, but to {found}{more}; is "
-                        "a number mistyped?"
-                    )
+                    n_even = n_rows - len(odd)
+                    return f"{names} add up to {whole:g} in {n_even} of {n_rows} rows, but to {found}{more}; a slip?"
     return ""
 
 

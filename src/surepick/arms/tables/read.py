@@ -198,11 +198,22 @@ def read_arms(  # noqa: PLR0913 (every argument is an option of its own)
         attention=(*read.attention(), *filter(None, [mixture_slips(table, read.columns)]), *_saturated(arms, alike)),
         alike=tuple(tuple(map(label, group)) for group in alike),
     )
-    # Text that was dropped is shown as a note. Numbers are not: they may be results of before.
-    hidden = [title for title in _titles(table, drop) or [] if read_column(table, title, Problems(table)).numbers is not None]
-    shown = replace(table, cells={title: cells for title, cells in table.cells.items() if title not in hidden})
+    shown = without_numbers(table, _titles(table, drop) or [])
     arms.table = written_table(shown, read.columns, read.choice.name_column, arms.feature_names, formula)
     return arms
+
+
+def without_numbers(table: Table, dropped: Sequence[str]) -> Table:
+    """Return a table without those of the dropped columns that are no part of a recipe: numbers, such as old results.
+
+    Text is shown to the bench as a note, and so are prices, dates and running numbers.
+    """
+    hidden = {
+        title
+        for title in dropped
+        if purpose_of(table, title) is None and read_column(table, title, Problems(table)).numbers is not None
+    }
+    return replace(table, cells={title: cells for title, cells in table.cells.items() if title not in hidden})
 
 
 def guessed_columns(table: Table) -> tuple[str | None, dict[str, str]]:
