@@ -9,7 +9,7 @@ import surepick as sp
 from tests.cli.conftest import Here
 
 MIX = "Sample;Resin;Hardener;Filler;Hardness [Shore D];Note\n" + "".join(
-    f"M-{n};{40 + 3 * n};{30 - 2 * n};{30 - n + 5 * (n == 4)};{60 + n},5;{'cloudy' if n == 2 else ''}\n"
+    f"M-{n};{40 + 3 * n};{30 - 2 * n};{30 - n + 5 * (n == 4)};{60 + n * n % 5},5;{'cloudy' if n == 2 else ''}\n"
     for n in range(1, 8)
 )
 DROP = ("--drop", "Hardness [Shore D]", "--noise-std", "0,5")
@@ -43,7 +43,7 @@ def test_a_dropped_column_of_results_is_shown_to_no_bench_and_can_be_imported(he
     assert "--option-column and --value-column" in unnamed.stderr
     named = ("--option-column", "Sample", "--value-column", "Hardness [Shore D]")
     assert "7 results of mix.csv" in here(lab, "import", "mix.csv", *named).stdout
-    wrong = here(lab, "import", "mix.csv", "--value-column", "Hardness")
+    wrong = here(lab, "import", "mix.csv", "--value-column", "Hardness [Shor D]")
     assert "did you mean 'Hardness [Shore D]'" in wrong.stderr
     asks = json.loads(here(lab, "ask", "-n", "7", "--format", "json").stdout)["asks"]
     assert {*asks[0]["recipe"]} == {"Resin", "Hardener", "Filler", "Note"}
@@ -84,7 +84,7 @@ def test_what_waits_names_the_command_and_a_lost_ask_wants_a_reason(here: Here, 
     here(lab, "ask", "-n", "40")
     for ask in range(2, 41):
         here(lab, "tell", str(ask), str(60 + ask % 3))
-    here(lab, "correct", "3", "61", "--reason", "typo")
+    here(lab, "correct", "3", "60,5", "--reason", "typo")
     assert "(surepick fail 1)" in here(lab, "status").stdout
     assert "No reason is in the log" in here(lab, "fail", "1").stdout
     here(lab, "certificate", "--out", "c.json")
