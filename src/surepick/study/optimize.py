@@ -134,7 +134,7 @@ class _Run:
         """
         while self._left:
             with suppress(IndexError, Conflict):  # another job has it, or it is answered by now
-                self.study.fail(self._left.pop(), reason="open before optimize, which measures it", worker=worker)
+                self.study.fail(self._left.pop(0), reason="open before optimize, which measures it", worker=worker)
         with self.study._log.reading() as state:  # noqa: SLF001 (of the same package)
             ended = [one.id for one in state.open.values() if (process := self._here(one)) and _has_ended(process)]
         for id_ in ended:

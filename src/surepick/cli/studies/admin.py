@@ -106,9 +106,9 @@ def _asked(one: "Measurement") -> str:
 
 
 def _say_if_ask_was_meant(study: "Study", one: "Measurement", undo: str, where: StudyOptions) -> None:
-    """Point out that the ask of the same number has another measurement: people take one number for the other."""
+    """Point out that the ask of that number has another measurement, where a result that was not asked for changed."""
     ask = study.state.attempts.get(one.id)
-    if ask is None or ask.results == () or one.id in ask.results:
+    if one.ask is not None or ask is None or not ask.results:
         return
     other = study.state.measurement(ask.results[0])
     printing.say(
