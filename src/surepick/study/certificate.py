@@ -384,14 +384,19 @@ def _compare(certificate: Mapping[str, Any], again: Mapping[str, Any], report: R
         if name not in again or name not in certificate:
             report.problems.append(f"{name}: {'missing' if name in again else 'nothing that a certificate has'}")
         elif not _agree(certificate[name], again[name], is_copied=name in COPIED):
-            said, found = (canonical({"": value})[4:-1] for value in (certificate[name], again[name]))
             is_worded = version != __version__ and name in WORDED
             where = report.unchecked if is_worded else report.problems
-            is_short = max(len(said), len(found)) <= MOST_SHOWN
+            said, found = _short(certificate[name]), _short(again[name])
             differs = f"the certificate says {said}, from the log follows {found}"
-            where.append(
-                f"{name}: {differs if is_short else 'the certificate has another text than follows from the log'}"
-            )
+            where.append(f"{name}: {differs if said and found else 'the certificate has other entries than the log'}")
+
+
+def _short(value: Any) -> str:
+    """Return an entry of a certificate as JSON, a long text with its beginning alone; "" for any other long entry."""
+    if isinstance(value, str) and len(value) > MOST_SHOWN:
+        value = f"{value[:MOST_SHOWN]}..."
+    text = canonical({"": value})[4:-1]
+    return text if isinstance(value, str) or len(text) <= MOST_SHOWN else ""
 
 
 def _of_first_format(
