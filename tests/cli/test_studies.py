@@ -273,7 +273,7 @@ MISTAKES = {
     ("delete", "paints"): "to delete without a terminal, add --yes",
     ("plan", "paints.csv", "--study", "paints"): "leave out one of them",
     ("plan", "--gap", "0.3"): "--gap belongs to a file of arms",
-    ("verify", "paints.csv", "--log", "paints.csv"): "cannot read paints.csv",
+    ("verify", "paints.csv", "--log", "paints.csv"): "paints.csv must be a certificate",
     ("verify", "paints.csv"): "surepick export log.csv writes it",
     ("import", "paints.csv"): "must have the columns arm and value",
 }
