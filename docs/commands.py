@@ -40,7 +40,7 @@ begins one, `surepick ask` says what to measure, `surepick tell` takes the resul
 
 | exit code | what |
 |---|---|
-| 0 | done |
+| 0 | done; also `ask` after the verdict, so let a loop end when `surepick best` returns 0 or 4 |
 | 1 | it failed, or a certificate does not follow from its log |
 | 2 | misuse: one line on standard error says what was needed, what came, and what to do |
 | 3 | not decided yet (`run`, `best`, `certificate`) |

@@ -273,7 +273,7 @@ MISTAKES = {
     ("delete", "paints"): "to delete without a terminal, add --yes",
     ("plan", "paints.csv", "--study", "paints"): "leave out one of them",
     ("plan", "--gap", "0.3"): "--gap belongs to a file of arms",
-    ("verify", "paints.csv", "--log", "paints.csv"): "cannot read paints.csv",
+    ("verify", "paints.csv", "--log", "paints.csv"): "paints.csv must be a certificate",
     ("verify", "paints.csv"): "surepick export log.csv writes it",
     ("import", "paints.csv"): "must have the columns arm and value",
 }
@@ -334,7 +334,7 @@ def test_a_typo_is_corrected(paints: Shell) -> None:
     paints("tell", "E", "9.1")
     assert paints("measurements").out.count("9.1") == 1
     corrected = paints("correct", "1", "0.91", "--reason", "point slipped")
-    assert corrected.out.splitlines()[0] == "Measurement 1 of E is 0.91, not 9.1."
+    assert corrected.out.splitlines()[0] == "Measurement 1 of E is 0.91, not 9.1; it was not asked for."
     assert "corrected, was 9.1: point slipped" in " ".join(paints("measurements").out.split())
     asked = paints("ask", "--format", "json").json["asks"][0]["id"]
     paints("tell", str(asked), "5.1")

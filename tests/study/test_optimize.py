@@ -510,3 +510,46 @@ def test_an_unknown_option_is_named_with_the_known_ones() -> None:
         with pytest.raises(InvalidInput, match="no option 'n_pulls'; optimize takes max_pulls"):
             call(means, n_pulls=5)
     assert study.head[0] == 1
+
+
+def _noisy(seed: int, most: int) -> Any:
+    """Return a function of an arm that measures it, at most so many times."""
+    rng, n = np.random.default_rng(seed), [0]
+
+    def measure(arm: int) -> float:
+        n[0] += 1
+        assert n[0] <= most, "measures without end"
+        return means(arm) + 0.2 * float(rng.standard_normal())
+
+    return measure
+
+
+def test_asks_that_an_ended_process_left_open_are_measured_first(tmp_path: Path) -> None:
+    """A process asked for eight, told six and ended; the next one of the same author decides the study."""
+    first, measure = new(storage=tmp_path / "lab.db"), _noisy(0, 1_000)
+    for ask in first.ask(8)[2:]:
+        first.tell(ask.id, measure(ask.arm))
+    again = sp.load_study(first.name, tmp_path / "lab.db", author=first.author)
+    left = [ask.arm for ask in again.pending]
+    again.optimize(measure)
+    assert again.stopped
+    assert len(left) == 2
+    assert again.pending == []
+    assert [again.measurements[n].arm for n in (6, 7)] == left
+
+
+def test_a_call_ends_if_the_proof_waits_for_an_ask_of_another_bench() -> None:
+    """It asks for a bounded number more, says which ask it waits for, and goes on once that is given up."""
+    study, measure = new(), _noisy(0, 1_000)
+    (waited,) = study.ask(1, worker="bench-9")
+    for kind in ("threads", "coroutines"):
+
+        async def wait(arm: int) -> float:
+            return float(measure(arm))
+
+        with pytest.raises(SurepickError, match=rf"waits for ask 1 .* of bench-9.*study\.fail\({waited.id}\)"):
+            study.optimize(measure if kind == "threads" else wait, n_jobs=2)
+        assert 100 <= len(study.measurements) <= 110
+    study.fail(waited.id, reason="the bench is off")
+    study.optimize(measure)
+    assert study.stopped

@@ -16,7 +16,7 @@ which. Errata of the paper are noted in `sampling.tracking` and `core.thresholds
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import islice
 from typing import ClassVar, final
@@ -28,7 +28,7 @@ from surepick.algorithms.rounds import Rounds, RoundsDesign
 from surepick.arms.base import ArmSet, RowSubset
 from surepick.arms.views import LARGE, ScaledArms, Task, divided
 from surepick.core.betting.bounded import variances_by
-from surepick.core.checks import check_tol
+from surepick.core.checks import LATER, check_tol
 from surepick.core.design import Design
 from surepick.core.design.directions import GapDirections, RowDirections
 from surepick.core.design.generation import PreparedArms
@@ -114,7 +114,7 @@ class LazyTrackAndStop(Options):
     exploration: float | None = None
     g_mix: float | None = None
     elimination: bool | None = None
-    design_gap: float | None = None
+    design_gap: float | None = field(default=None, metadata={LATER: True})
     design: RoundsDesign | None = None
 
     takes_vectors: ClassVar[bool] = True

@@ -10,6 +10,7 @@ it needs a constant.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any, Self, final
 
 import numpy as np
@@ -204,6 +205,10 @@ def as_arms(arms: Any) -> ArmSet:
         from surepick.arms.tables.read import read_frame  # noqa: PLC0415 (it builds on this module)
 
         return read_frame(arms)
+    if isinstance(arms, str | PathLike):
+        raise InvalidInput(
+            f"`arms` must be arms, got the path {str(arms)!r}; read the file: arms=sp.read_arms({str(arms)!r})."
+        )
     return arms if isinstance(arms, ArmSet) else FiniteArms(arms)
 
 

@@ -13,7 +13,7 @@ from surepick.learning.spec import OPTIONS
 _OTHERS = [
     "stopping", "audit", "history", "max_pulls", "lease", "reason", "worker", "join", "retire", "arms", "trust",
     "group", "name_column", "features", "drop", "interactions", "quadratic", "formula", "intercept", "on_span", "sheet",
-    "gap", "theta", "pilot",
+    "gap", "theta", "pilot", "option_column", "value_column",
 ]  # fmt: skip
 _FLAGS = {
     **{name: f"--{(option.flag or name).replace('_', '-')}" for name, option in OPTIONS.items()},

@@ -1,7 +1,9 @@
 """The command line: thin commands that read options, call the layers below and return an exit code."""
 
+import re
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -64,6 +66,27 @@ app = typer.Typer(
 )
 
 
+_BAD_VALUE = re.compile(r"Invalid value for '(?P<what>[^']+)': (?P<why>.*)", re.DOTALL)
+_CHOICES = re.compile(r"(?:Value error, )?(?P<got>'.*?') is not one of (?P<choices>.*)", re.DOTALL)
+
+
+def _in_own_words(said: str, arguments: Sequence[str]) -> str:
+    """Return what was needed and what came, where the parser of options says only that a value is wrong."""
+    found = _BAD_VALUE.fullmatch(said)
+    if found is None:
+        return said
+    what, why = found["what"], found["why"]
+    if (chosen := _CHOICES.fullmatch(why)) is not None:
+        return f"{what} must be one of {chosen['choices']}, got {chosen['got']}"
+    if "valid number" not in why and "valid integer" not in why:
+        return said
+    values = [after for before, after in pairwise(arguments) if before == what]
+    values += [text.partition("=")[2] for text in arguments if text.startswith(f"{what}=")]
+    got = f", got {values[-1]!r}" if values else ""
+    needed = "a number with a decimal point, such as 0.05" if "number" in why else "a whole number"
+    return f"{what} must be {needed}{got}"
+
+
 def main(arguments: Sequence[str]) -> int:
     """Run a command line; every error is one line on standard error, or one for each bad line of a file."""
     for stream in (sys.stdout, sys.stderr):
@@ -73,7 +96,7 @@ def main(arguments: Sequence[str]) -> int:
         with one_line_warnings():
             code = app(list(arguments) or ["--help"], standalone_mode=False, prog_name="surepick")
     except typer.TyperException as error:
-        said, context = error.format_message().rstrip("."), getattr(error, "ctx", None)
+        said, context = _in_own_words(error.format_message().rstrip("."), arguments), getattr(error, "ctx", None)
         command = "surepick" if context is None else context.command_path
         if hasattr(error, "possibilities") and (needed := needed_arguments(context)):  # an option that there is not
             said = f"{said.rstrip('?')}; write {command} {needed}"

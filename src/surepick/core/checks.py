@@ -290,11 +290,17 @@ def check_rewards(rows: Array, theta: Array) -> None:
         )
 
 
+LATER = "later"
+"""In the metadata of a field: an option that came after logs were written."""
+
+
 def written(value: Any) -> str:
     """Return a value in words that are the same in every process, with all digits; identities consist of them."""
     if is_dataclass(value) and not isinstance(value, type):
-        options = ", ".join(f"{field.name}={written(getattr(value, field.name))}" for field in fields(value))
-        return f"{type(value).__name__}({options})"
+        given = [(field, getattr(value, field.name)) for field in fields(value)]
+        # Logs of before name no option that came later, and must open: such a one is written where it is used.
+        named = [(field.name, one) for field, one in given if not (LATER in field.metadata and one is field.default)]
+        return f"{type(value).__name__}({', '.join(f'{name}={written(one)}' for name, one in named)})"
     if isinstance(value, np.ndarray):
         return repr(value.tolist())
     words = repr(value)

@@ -163,6 +163,11 @@ class Ledger:
         return [ask.number for ask in self._asks.values() if ask.block is oldest]
 
     @property
+    def n_waiting(self) -> int:
+        """Results in blocks behind the oldest unsettled one: they enter the proof once that block is complete."""
+        return sum(len(block.results) for block in islice(self._unsettled, 1, None))
+
+    @property
     def has_begun(self) -> bool:
         """Whether a block that is not settled has a result."""
         return any(block.results for block in self._unsettled)

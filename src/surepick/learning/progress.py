@@ -282,7 +282,9 @@ def left_to_do(now: Snapshot) -> str:
     if high > WIDE * max(low, 1.0):
         return f"at least about {pulls_left(low)} more, too early to say how many at most"
     pulls = pulls_left(now.remaining)
-    return f"about {pulls} more {'pull' if pulls == '1' else 'pulls'} ({pulls_left(low)} to {pulls_left(high)})"
+    about = f"about {pulls} more {'pull' if pulls == '1' else 'pulls'}"
+    # The rest of the open block is measured in any case, and may be more than the whole range.
+    return about if low == high else f"{about} ({pulls_left(low)} to {pulls_left(high)})"
 
 
 def pulls_left(n: float) -> str:

@@ -204,7 +204,8 @@ class Reader:
         return (pool - books.n_opened) * len(self.survivors) + books.n_planned + books.pending.total()
 
     def _forecast(self) -> Forecast:
-        decision, learner, fit = self.decision, self._learner, self._fit
+        # Of all results: those that wait for an open ask need not be measured again.
+        decision, learner, fit = self.decision, self._learner, self._fit_of(self._known.estimate)
         if self._known.state.missing(self.leaders) is not None and learner.misfit == 0.0 and self.survivors is not None:
             return self._drawn_forecast(fit, self.survivors) if fit is not None else Forecast(math.inf)
         missing = max(decision.target - decision.evidence, 0.0)
@@ -237,12 +238,15 @@ class Reader:
 
     @cached_property
     def _fit(self) -> Fit | None:
-        """Least squares of all results and the level of their noise; None while there is nothing to go by."""
+        """The estimate that is shown, and the level of its noise; None while there is nothing to go by."""
+        return self._fit_of(self.estimate)
+
+    def _fit_of(self, estimate: LeastSquares) -> Fit | None:
         known, learner = self._known, self._learner
         if not self.leaders or math.isinf(known.coarseness):
             return None
         levels = known.levels if isinstance(known.levels, ArmVariances) else None
-        return fit_of(known.estimate, learner.measured_arms, learner.noise_model, levels)
+        return fit_of(estimate, learner.measured_arms, learner.noise_model, levels)
 
     def _find_outlook(self) -> Callable[[], Outlook | None] | None:
         """Return how to work out the outlook of this moment, also after the learner has learnt on; None: there is none.
@@ -446,7 +450,7 @@ class Reader:
             and arms.n_arms == arms.dim
             and view is arms
         ):
-            return wilson(*successes_of(self._known.estimate, arms))
+            return wilson(*successes_of(self.estimate, arms))
         return likely_of(view, fit, only=self.listed(view), reward_range=self._range_of(view))
 
     def listed(self, view: ArmView) -> list[int] | None:

@@ -16,13 +16,20 @@ if TYPE_CHECKING:
 
 
 def write_study_page(
-    study: "Study", path: Path, *, unit: str = "", notes: Sequence[str] = (), steps: Sequence[tuple[str, str]] = ()
+    study: "Study",
+    path: Path,
+    *,
+    title: str = "",
+    unit: str = "",
+    notes: Sequence[str] = (),
+    steps: Sequence[tuple[str, str]] = (),
 ) -> None:
     """Write the page of a study: its result, its author and dates, its workers, and the changes of measurements.
 
     Args:
         study: the study.
         path: file to write.
+        title: title of the page; default: the name of the study.
         unit: unit of the measured values, such as "kg".
         notes: further sentences below the verdict.
         steps: steps to check the result, each a sentence and code.
@@ -36,7 +43,7 @@ def write_study_page(
         given = Given(facts, [_workers(state), _changes(state)])
         page = page_of(
             result,
-            title=study.name,
+            title=title or study.name,
             command=None,
             steps=steps,
             recipes=recipes,
@@ -79,10 +86,12 @@ def _changes(state: "State") -> Table:
     """Return the table of measurements that were made void, corrected or restored, with the reasons."""
     rows = []
     for one in state.measurements:
+        before = f"{one.told:.12g}"
         for change in one.changes:
             value = "void" if change.value is None else f"{change.kind.value}: {change.value:.12g}"
-            cells = (str(one.id), state.roster.label(one.arm), value, change.reason, f"{one.told:.12g}")
+            cells = (str(one.id), state.roster.label(one.arm), before, value, change.reason)
             rows.append([Cell(text) for text in (*cells, change.by or NOTHING, _date(change.at))])
-    headers = ["No.", "Arm", "Since the change", "Reason", "Told", "By", "When"]
+            before = "void" if change.value is None else f"{change.value:.12g}"
+    headers = ["No.", "Arm", "Before", "Since the change", "Reason", "By", "When"]
     table = Table("Void and corrected measurements", headers, len(headers) + 1, rows)
     return fitting(table, "the log has all")

@@ -150,16 +150,17 @@ def failed_words(state: "State", ask: int, *, was_open: bool) -> str:
     return f"Ask {ask} ({state.roster.label(state.attempts[ask].arm)}) {again}."
 
 
-def waiting_words(state: "State") -> str:
+def waiting_words(state: "State", *, names_command: bool = False) -> str:
     """Say for which asks the proof waits while later results are in, and what to do; "" if it waits for none."""
     ledger, said = state.learner.state.ledger, list[str]()
     numbers = [] if state.stopped else state.learner.state.waits_for
     asks = [one for one in state.open.values() if one.era == state.era and one.number in {*numbers}]
     if asks:
         named = "; ".join(f"ask {one.id} of {one.by}, open since {when(one.at)}" for one in asks[:N_WAITED])
+        how = f" (surepick fail {asks[0].id})" if names_command else ""
         said.append(
             f"The proof waits for {named}{_more(asks)}: later results do not enter it before. Record the value, or "
-            "give up the ask, so that another worker gets it."
+            f"give up the ask{how}, so that another worker gets it."
         )
     is_open = {one.number for one in asks}
     arms = [arm for number in numbers if number not in is_open and (arm := ledger.arm_of(number)) is not None]

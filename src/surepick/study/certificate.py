@@ -87,6 +87,8 @@ OF_OFFSETS = (
     "Which group a measurement belongs to was said with its ask, or has nothing to do with the noise of its own block."
 )
 MOST_NAMED = 4
+MOST_SHOWN = 200
+"""Letters of two entries that differ and are both shown."""
 """Forks that a sentence names; the entry `forks` has all of them."""
 OF_LOST = (
     "{asks} given up without a result, {without} of them without a reason. Whether a value had been seen before cannot "
@@ -382,10 +384,19 @@ def _compare(certificate: Mapping[str, Any], again: Mapping[str, Any], report: R
         if name not in again or name not in certificate:
             report.problems.append(f"{name}: {'missing' if name in again else 'nothing that a certificate has'}")
         elif not _agree(certificate[name], again[name], is_copied=name in COPIED):
-            said, found = (canonical({"": value})[4:-1][:200] for value in (certificate[name], again[name]))
             is_worded = version != __version__ and name in WORDED
             where = report.unchecked if is_worded else report.problems
-            where.append(f"{name}: the certificate says {said}, from the log follows {found}")
+            said, found = _short(certificate[name]), _short(again[name])
+            differs = f"the certificate says {said}, from the log follows {found}"
+            where.append(f"{name}: {differs if said and found else 'the certificate has other entries than the log'}")
+
+
+def _short(value: Any) -> str:
+    """Return an entry of a certificate as JSON, a long text with its beginning alone; "" for any other long entry."""
+    if isinstance(value, str) and len(value) > MOST_SHOWN:
+        value = f"{value[:MOST_SHOWN]}..."
+    text = canonical({"": value})[4:-1]
+    return text if isinstance(value, str) or len(text) <= MOST_SHOWN else ""
 
 
 def _of_first_format(
@@ -455,6 +466,10 @@ def _note_what_is_seen(state: State, report: Report) -> None:
             f"registration digest{of_era} {digest} (event {event['n']}, {event['at']} by the writer's clock); compare "
             "it with the one that was given to you before the first ask"
         )
+    if changed := [one for one in state.measurements if one.changes]:
+        named = [f"{one.id} ({one.changes[-1].kind.value}: {one.changes[-1].reason})" for one in changed[:MOST_NAMED]]
+        more = f" and {len(changed) - MOST_NAMED} more" if len(changed) > MOST_NAMED else ""
+        report.notes.append(f"void, corrected or restored: measurement {', '.join(named)}{more}")
     for era in state.eras[1:]:
         if names := [state.roster.label(key) for key in era["retired"]]:
             report.notes.append(f"retired by event {era['n']}: {', '.join(names)} ({era['reason']})")

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
@@ -133,14 +134,23 @@ def once_each(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def import_results(
-    study: "Study", path: Path, *, worker: str | None = None, group: Any = None, group_columns: Sequence[str] = ()
+    study: "Study",
+    path: Path,
+    *,
+    worker: str | None = None,
+    group: Any = None,
+    group_columns: Sequence[str] = (),
+    option_column: str | None = None,
+    value_column: str | None = None,
 ) -> list[Measurement]:
     """Tell a study the earlier results in a CSV, Excel, Parquet or Arrow file with a column of arms and one of values.
 
     All results are told, or none. The lines must be in the order of measuring (docs/study.md). Results that were told
     before, by a file of any name or by `tell_earlier`, are not told again. Rows that `export` marks as void are left
     out. Rows of the study's own export are in the study already, and only rows that were added to it are told. `group`
-    and `group_columns` say where and when the values were measured, as for `Study.tell_file`.
+    and `group_columns` say where and when the values were measured, as for `Study.tell_file`. `option_column` and
+    `value_column` are the columns of arms and values; default: one headed arm, name or id, and one headed value, reward
+    or result.
     """
     table = _without_void(open_table(path))
     titles = {str(title).lower(): title for title in table.columns}
@@ -149,10 +159,7 @@ def import_results(
             f"{path} is a sheet of asks, whose values would count as no evidence here; tell them by `surepick tell "
             "--file` (`Study.tell_file`)."
         )
-    arm = next((titles[title] for title in ARM_TITLES if title in titles), None)
-    value = next((titles[title] for title in VALUE_TITLES if title in titles), None)
-    if arm is None or value is None:
-        raise InvalidInput(f"{path} must have the columns arm and value, got {', '.join(map(str, table.columns))}.")
+    arm, value = _columns_of_results(table, titles, option_column, value_column)
     if not table.n_rows:
         raise InvalidInput(f"{path} has no results; it needs one in every line below the titles.")
     numbers, pairs = read_column(table, value).numbers, []
@@ -174,6 +181,24 @@ def import_results(
         return told
     key = f"{path.name} {sha256(canonical({'': pairs}).encode()).hexdigest()}"
     return study.tell_earlier(results, worker=worker, key=key)
+
+
+def _columns_of_results(
+    table: Table, titles: Mapping[str, str], option_column: str | None, value_column: str | None
+) -> tuple[str, str]:
+    """Return the columns of arms and values: those that are named, or the usual ones."""
+    for option, wanted in (("option_column", option_column), ("value_column", value_column)):
+        if wanted is not None and wanted not in table.cells:
+            meant = what_was_meant(wanted, table.columns, "columns")
+            raise InvalidInput(f"{table.title} has no column {wanted!r} (`{option}`); {meant}")
+    arm = option_column or next((titles[title] for title in ARM_TITLES if title in titles), None)
+    value = value_column or next((titles[title] for title in VALUE_TITLES if title in titles), None)
+    if arm is None or value is None:
+        raise InvalidInput(
+            f"{table.title} must have the columns arm and value, got {', '.join(map(str, table.columns))}; name others "
+            "by `option_column` and `value_column`."
+        )
+    return arm, value
 
 
 def _exported(state: State, table: Table) -> dict[int, Measurement]:
@@ -304,6 +329,35 @@ def sheet_values(
         more = [f"and {', '.join(place for place, _ in problems[MOST_LINES:])}"] if len(problems) > MOST_LINES else []
         raise BadLines(table.title, [*said, *more])
     return list(found.values())
+
+
+def changed_columns(state: State, table: Table) -> list[str]:
+    """Return the titles of columns of a sheet whose cells are not those of the asks; values and comments aside.
+
+    A result that stands in another column than value is found by this.
+    """
+    titles = {str(title).strip().lower(): title for title in table.columns}
+    numbers = [parse_number(text_of(cell)) for cell in _blanked(table[titles["ask"]])]
+    records = [state.attempts.get(-1 if number is None else int(number)) for number in numbers]
+    factors = {factor for one in state.attempts.values() for factor, _ in one.group}
+    found = []
+    for title in table.columns:
+        name = str(title).strip()
+        if name.lower() in OF_SHEET or name.removesuffix(" (group)") in factors or name.lower() in GROUP_TITLES:
+            continue
+        column = name.removesuffix(" (recipe)")
+        for one, cell in zip(records, _blanked(table[title]), strict=True):
+            asked = "" if one is None else state.roster.recipe(one.arm).get(column, "")
+            if one is not None and not _is_same(cell, "" if asked is None else asked):
+                found.append(name)
+                break
+    return found
+
+
+def _is_same(cell: Any, asked: Any) -> bool:
+    texts = text_of(cell), text_of(asked)
+    numbers = [parse_number(text.replace(",", ".")) for text in texts]
+    return told_cell(texts[0]) == texts[1] or (None not in numbers and math.isclose(*numbers, rel_tol=1e-9))  # type: ignore[arg-type]
 
 
 def _labels_in(table: Table, group: GroupLabel, columns: Sequence[str]) -> Callable[[int], GroupLabel]:

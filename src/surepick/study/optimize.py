@@ -41,8 +41,10 @@ from surepick.learning.explain import verdict
 from surepick.learning.groups import group_label
 from surepick.learning.identify import SKIPPED_IN_A_ROW, with_group
 from surepick.learning.progress import state_line
+from surepick.study.events import now, written
 from surepick.study.log import LOGGER
 from surepick.study.requests import PASS_FAIL
+from surepick.study.state import AskRecord
 
 if TYPE_CHECKING:
     from surepick.study.study import Study, StudyAsk
@@ -57,6 +59,11 @@ LINE_SECONDS = 30.0
 """Least time between two lines of progress where lines cannot be replaced, such as in a file."""
 HOST_PROCESSES = "pid:[4026531836]"
 """The processes of a Linux machine itself; those of a container have another number."""
+MOST_AHEAD, PER_ASK = 100, 10
+"""A call goes on while at most so many results wait for an open ask; more if the proof has more, or for each ask that
+is open: then many measure at once."""
+N_NAMED = 3
+"""Asks that are named where the proof waits."""
 
 OPTIONS = ("n_jobs", "max_pulls", "timeout", "catch", "callbacks", "on_pull", "progress", "lease", "group")
 
@@ -92,6 +99,8 @@ class _Run:
         self._machine = _machine()
         self._call = secrets.token_hex(4)  # containers may share the name of the host and the number of the process
         self._is_binary, self._caller = study.learner.is_binary, _caller()
+        self._left = [one.id for one in study.state.open.values() if one.by == study.author]
+        """Asks of this author, made without a worker's name, that were open before this call."""
 
     def worker(self, job: int) -> str:
         """Return the name of a job in the log."""
@@ -108,6 +117,7 @@ class _Run:
         if is_late or self._ends.is_set() or has_ended or next(self._pulls, self) is not None:
             return None
         self._release(worker)
+        self._check_ahead()
         asks = self.study.ask(1, worker=worker, lease=self._lease, group=self._group)
         self._has_more = bool(asks)
         return asks[0] if asks else None
@@ -118,13 +128,47 @@ class _Run:
         return (ask.arm, spec.item_of(tuple(ask.group.items()))) if spec.pool is not None else (ask.arm,)
 
     def _release(self, worker: str) -> None:
-        """Give up the asks of processes of this machine that have ended, such as a kernel that was killed."""
+        """Give up the asks that this author left open before, and those of processes of this machine that have ended.
+
+        Both are made again at once: the process that was to measure them has ended, such as a kernel that was killed.
+        """
+        while self._left:
+            with suppress(IndexError, Conflict):  # another job has it, or it is answered by now
+                self.study.fail(self._left.pop(0), reason="open before optimize, which measures it", worker=worker)
         with self.study._log.reading() as state:  # noqa: SLF001 (of the same package)
-            owners = {one.id: one.by.split(":") for one in state.open.values()}
-        here = {id_: by[1] for id_, by in owners.items() if len(by) == 4 and by[0] == self._machine}
-        for id_ in [id_ for id_, process in here.items() if process.isdecimal() and _has_ended(int(process))]:
-            with suppress(Conflict):  # answered by now
+            ended = [one.id for one in state.open.values() if (process := self._here(one)) and _has_ended(process)]
+        for id_ in ended:
+            with suppress(Conflict):
                 self.study.fail(id_, reason="its process has ended", worker=worker)
+
+    def _here(self, ask: AskRecord) -> int | None:
+        """Return the number of the process of this machine that made an ask in `optimize`; None: another made it."""
+        machine, *rest = ask.by.split(":")
+        return int(rest[0]) if machine == self._machine and len(rest) == 3 and rest[0].isdecimal() else None
+
+    def _check_ahead(self) -> None:
+        """End the call if many results wait for an open ask of another bench: further ones would be measured in vain.
+
+        How many is a matter of numbers of asks alone, and of no value. Asks of this machine's running processes are
+        being measured, and asks whose lease has run out are made again.
+        """
+        with self.study._log.reading() as state:  # noqa: SLF001 (of the same package)
+            ledger, n_told = state.learner.state.ledger, len(state.measurements)
+            if ledger.n_waiting <= max(MOST_AHEAD, n_told - ledger.n_waiting, PER_ASK * len(state.open)):
+                return
+            numbers = {*state.learner.state.waits_for}
+            asks = [one for one in state.open.values() if one.era == state.era and one.number in numbers]
+            due = {*self.study._log.leases.due(asks, written(now()))}  # noqa: SLF001
+            waited = [one for one in asks if one.id not in due and self._here(one) is None]
+            if not waited or len(waited) < len(asks):
+                return
+            named = listed([f"ask {one.id} ({state.roster.label(one.arm)}) of {one.by}" for one in waited[:N_NAMED]])
+            raise SurepickError(
+                f"the proof waits for {named}, open since {waited[0].at}; {ledger.n_waiting:,} later results do not "
+                f"enter it before, so `optimize` asks for no more. All results are kept. Tell the value, "
+                f"`study.tell({waited[0].id}, value)`, or give the ask up, `study.fail({waited[0].id})`, and call "
+                "`optimize` again."
+            )
 
     def goes_on(self, worker: str, ask: "StudyAsk", error: BaseException) -> bool:
         """Give up an ask whose measurement raised; return whether the job goes on."""

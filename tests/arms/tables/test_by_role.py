@@ -60,3 +60,11 @@ def test_errors_name_the_file_of_the_user() -> None:
     """And no folder of the machine that reads it."""
     with pytest.raises(sp.InvalidInput, match=r"^cannot read lab/t\.csv: it is no text\.$"):
         table_of_upload("lab/t.csv", b"\0")
+
+
+def test_a_column_of_old_results_that_a_person_leaves_out_is_in_no_recipe() -> None:
+    """Text stays in view, as a note."""
+    table = table_of_upload("t.csv", b"name,T,hardness,note\na,1,66.1,x\nb,2,67.2,x y\nc,4,68.3,\n")
+    arms = read_by_role(table, column_roles(table, ["name", "number", "out", "out"]))
+    assert arms.table is not None
+    assert [one["title"] for one in arms.table["columns"]] == ["T", "note"]

@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from surepick.arms.tables.columns import is_missing, read_column, text_of
-from surepick.arms.tables.read import TableArms, guessed_columns, read_arms
+from surepick.arms.tables.read import TableArms, guessed_columns, read_arms, without_numbers
 from surepick.arms.tables.sources import EXCEL, Problems, Table, open_table
 from surepick.errors import InvalidInput, SurepickError, listed
 
@@ -91,6 +91,7 @@ def read_by_role(
             both = listed([repr(title) for title in titles[role]])
             raise InvalidInput(f'one column at most has the role "{ROLES[role]}", got {both}; change one of them.')
     features = [one.title for one in columns if one.role in ("number", "category")]
+    table = without_numbers(table, titles["out"])
     once: dict[str, Any] = {option: next(iter(titles[role]), None) for role, option in ONCE.items()}
     return read_arms(replace(table, categories=table.categories | set(titles["category"])), features=features, **once)
 

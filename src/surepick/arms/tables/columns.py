@@ -37,10 +37,30 @@ _HEADERS: Mapping[str, tuple[frozenset[str], tuple[str, ...]]] = {
         ("bemerkung", "bemerkungen", "notiz", "notizen", "kommentar", "kommentare", "anmerkung", "anmerkungen"),
     ),
 }
+# Words of headers of results, the German ones at the end of longer words.
+_RESULTS = {
+    *(
+        "hardness",
+        "yield",
+        "yields",
+        "result",
+        "results",
+        "value",
+        "score",
+        "scores",
+        "reward",
+        "measured",
+        "measurement",
+    ),
+    *("response", "output", "strength", "accuracy"),
+}
+_RESULTS_GERMAN = ("ausbeute", "ergebnis", "härte", "haerte", "messwert", "festigkeit")
 _PRICE = re.compile(r"(?:[€$£]|EUR|USD|CHF|GBP)\s*[\d.,]+|[\d.,]+\s*(?:[€$£]|EUR|USD|CHF|GBP)")
 _WITH_UNIT = re.compile(r"[+-]?\d+(?:[.,]\d+)?\s*([^\s\d.,:;/+-]\S*)")
 # A remark without such a header has on average this many words. As many cells of a column are looked at.
 WORDY, LOOKED_AT = 3, 1_000
+MOST_SUMMED = 50_000_000
+"""Numbers that a search for mixtures adds up at most."""
 
 
 @final
@@ -75,6 +95,11 @@ class Column:
     def attention(self) -> list[str]:
         """Return warnings about the column, for the user."""
         said = []
+        if self.numbers is not None and _is_result(self.title):
+            said.append(
+                f"{quoted(self.title)} reads like a result, and is used as a feature; if it holds earlier results, "
+                f'leave it out with drop="{self.title}", and import the results once the study is there.'
+            )
         if self.are_dates:
             said.append(
                 f"{self.title} holds dates, such as {self.texts[0]}, taken as a category and not as a time; for a "
@@ -189,6 +214,36 @@ def _header(title: str) -> str | None:
         if any(word in english or word.endswith(german) for word in words):
             return purpose
     return None
+
+
+def _is_result(title: str) -> bool:
+    """Return whether a column is headed like a result of measurements."""
+    words = re.findall(r"[^\W\d_]+", title.lower())
+    return any(word in _RESULTS or word.endswith(_RESULTS_GERMAN) for word in words)
+
+
+def mixture_slips(table: Table, columns: Sequence[Column]) -> str:
+    """Return a warning about rows whose parts do not add up to 1 or 100, if those of nearly all others do.
+
+    The parts are neighbouring columns of numbers; the longest run of such columns is named.
+    """
+    parts = [column for column in columns if column.numbers is not None]
+    n_rows, n_parts = table.n_rows, len(parts)
+    if n_rows < NEARLY or n_parts < 2 or n_rows * n_parts**2 > MOST_SUMMED:
+        return ""
+    sums = np.column_stack([np.zeros(n_rows), *np.cumsum([column.numbers for column in parts], axis=0)])
+    for n in range(n_parts, 1, -1):
+        for first in range(n_parts - n + 1):
+            total = sums[:, first + n] - sums[:, first]
+            for whole in (100.0, 1.0):
+                odd = np.flatnonzero(np.abs(total - whole) > 1e-6 * whole).tolist()
+                if 0 < len(odd) <= n_rows // NEARLY:
+                    names = listed([quoted(column.title) for column in parts[first : first + n]])
+                    found = listed([f"{total[row]:.6g} in {table.place(row)}" for row in odd[:MOST_GROUPS]])
+                    more = f" and in {len(odd) - MOST_GROUPS} more" if len(odd) > MOST_GROUPS else ""
+                    n_even = n_rows - len(odd)
+                    return f"{names} add up to {whole:g} in {n_even} of {n_rows} rows, but to {found}{more}; a slip?"
+    return ""
 
 
 def is_numbering(table: Table, title: str) -> bool:

@@ -18,6 +18,7 @@ from surepick.arms.tables.columns import (
     check_describes,
     check_points,
     filled_cells,
+    mixture_slips,
     purpose_of,
     quoted,
     read_column,
@@ -194,11 +195,25 @@ def read_arms(  # noqa: PLR0913 (every argument is an option of its own)
         cost=cost_column,
         dropped=tuple(f"{quoted(title)} ({why})" for title, why in (read.choice.dropped | terms.dropped).items()),
         not_used=read.not_used(),
-        attention=(*read.attention(), *_saturated(arms, alike)),
+        attention=(*read.attention(), *filter(None, [mixture_slips(table, read.columns)]), *_saturated(arms, alike)),
         alike=tuple(tuple(map(label, group)) for group in alike),
     )
-    arms.table = written_table(table, read.columns, read.choice.name_column, arms.feature_names, formula)
+    shown = without_numbers(table, _titles(table, drop) or [])
+    arms.table = written_table(shown, read.columns, read.choice.name_column, arms.feature_names, formula)
     return arms
+
+
+def without_numbers(table: Table, dropped: Sequence[str]) -> Table:
+    """Return a table without those of the dropped columns that are no part of a recipe: numbers, such as old results.
+
+    Text is shown to the bench as a note, and so are prices, dates and running numbers.
+    """
+    hidden = {
+        title
+        for title in dropped
+        if purpose_of(table, title) is None and read_column(table, title, Problems(table)).numbers is not None
+    }
+    return replace(table, cells={title: cells for title, cells in table.cells.items() if title not in hidden})
 
 
 def guessed_columns(table: Table) -> tuple[str | None, dict[str, str]]:

@@ -80,6 +80,7 @@ def _float(text: str) -> float | None:
 
 
 COLUMN_FILES = (".parquet", ".arrow", ".feather")
+NO_TABLES = (".py", ".ipynb", ".toml", ".json", ".db", ".html", ".pdf", ".docx")
 EXCEL = (".xlsx", ".xlsm")
 LARGEST_UNPACKED = 200_000_000
 """Most bytes of an unpacked Excel file."""
@@ -222,6 +223,8 @@ def open_table(source: Any, *, sheet: str | None = None, title: str = "the data 
             return _read_excel(path, sheet)
         if suffix == ".xls":
             raise InvalidInput(f"{path} is in the Excel format of before 2007; save it as .xlsx or .csv.")
+        if suffix in NO_TABLES:
+            raise InvalidInput(f"{path} is no table; a table is a .csv, .xlsx, .parquet, .arrow or .npy file.")
         if suffix in COLUMN_FILES:
             return _read_columns(path)
         return _read_npy(path) if suffix == ".npy" else read_csv(path)

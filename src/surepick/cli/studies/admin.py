@@ -74,8 +74,10 @@ def correct(
     with where.loaded() as study:
         was_stopped, before = study.stopped, study.state.measurement(measurement).last
         study.correct(measurement, number, reason=reason, worker=where.who)
-        name = study.state.roster.label(study.state.measurement(measurement).arm)
-        printing.say(f"Measurement {measurement} of {name} is {number:.12g}, not {before:.12g}.")
+        one = study.state.measurement(measurement)
+        name = study.state.roster.label(one.arm)
+        printing.say(f"Measurement {measurement} of {name} is {number:.12g}, not {before:.12g}; {_asked(one)}.")
+        _say_if_ask_was_meant(study, one, f"correct {measurement} {before:.12g}", where)
         _say_what_follows(study, where, was_stopped=was_stopped)
     return Code.OK
 
@@ -91,9 +93,28 @@ def _let_count(measurement: int, reason: str, where: StudyOptions, *, counts: bo
         was_stopped, change = study.stopped, study.restore if counts else study.void
         change(measurement, reason=reason, worker=where.who)
         one, now = study.state.measurement(measurement), "counts again" if counts else "is void"
-        printing.say(f"Measurement {measurement} ({study.state.roster.label(one.arm)} = {one.last:.12g}) {now}.")
+        printing.say(
+            f"Measurement {measurement} ({study.state.roster.label(one.arm)} = {one.last:.12g}) {now}; {_asked(one)}."
+        )
+        _say_if_ask_was_meant(study, one, f"{'void' if counts else 'restore'} {measurement}", where)
         _say_what_follows(study, where, was_stopped=was_stopped)
     return Code.OK
+
+
+def _asked(one: "Measurement") -> str:
+    return "it was not asked for" if one.ask is None else f"it answers ask {one.ask}"
+
+
+def _say_if_ask_was_meant(study: "Study", one: "Measurement", undo: str, where: StudyOptions) -> None:
+    """Point out that the ask of that number has another measurement, where a result that was not asked for changed."""
+    ask = study.state.attempts.get(one.id)
+    if one.ask is not None or ask is None or not ask.results:
+        return
+    other = study.state.measurement(ask.results[0])
+    printing.say(
+        f"If you meant ask {ask.id}: its result is measurement {other.id} ({study.state.roster.label(other.arm)} = "
+        f"{other.last:.12g}). To undo this change: {where.next(f'{undo} --reason wrong-number', study)}"
+    )
 
 
 def _say_what_follows(study: "Study", where: StudyOptions, *, was_stopped: bool) -> None:
@@ -302,6 +323,8 @@ def import_command(
         Path, typer.Argument(metavar="FILE", help="Table with the columns arm and value: .csv, .xlsx, ...")
     ],
     *,
+    option_column: Annotated[str | None, says("Column of the arms (default: arm, name or id).")] = None,
+    value_column: Annotated[str | None, says("Column of the values (default: value, reward or result).")] = None,
     groups: GroupOptions,
     where: StudyOptions,
 ) -> int:
@@ -311,7 +334,9 @@ def import_command(
     with where.loaded() as study:
         state, n_before = study.state, len(study.measurements)
         is_evidence = earlier_of(state.options) == "evidence" and not state.attempts and state.era == 1
-        told = _imported(study, path, where.who, with_columns(study, path, groups, asks=True))
+        labels = with_columns(study, path, groups, asks=True).of_file
+        columns = {"option_column": option_column, "value_column": value_column}
+        told = _imported(study, path, where.who, {**labels, **columns})
         counts = "they count as evidence" if is_evidence else "they guide what is asked next, and are no evidence"
         if told[0].id <= n_before:
             counts = "they were told before: nothing changed"
@@ -321,13 +346,13 @@ def import_command(
     return Code.OK
 
 
-def _imported(study: "Study", path: Path, who: str, groups: GroupOptions) -> "list[Measurement]":
+def _imported(study: "Study", path: Path, who: str, given: dict[str, Any]) -> "list[Measurement]":
     """Tell the results of a table, or of a .csv log that an earlier `surepick run --log` has written."""
     from surepick.arms.tables.sources import open_table  # noqa: PLC0415 (`--help` stays quick)
     from surepick.cli.arm_files import read_history  # noqa: PLC0415
     from surepick.study.exchange import import_results  # noqa: PLC0415
 
     if "corrects" not in open_table(path).columns:
-        return import_results(study, path, worker=who, **groups.of_file)
+        return import_results(study, path, worker=who, **given)
     pairs = read_history(path, study.arm)
     return study.state.told_together(pairs) or study.tell_earlier(pairs, worker=who)

@@ -28,7 +28,7 @@ from surepick.cli.options import (
 )
 from surepick.cli.output import Code, Format, check_targets, print_error, print_roles, results
 from surepick.cli.studies import GroupOptions, Groups, StorageOptions, StudyOptions, command, group_of, printing
-from surepick.errors import EntryWarning, InvalidInput, SurepickError
+from surepick.errors import EntryWarning, InvalidInput, SurepickError, listed
 from surepick.reporting.study_words import (
     IF_SLIP,
     MISTYPED,
@@ -302,9 +302,22 @@ def _tell_file(file: Path, groups: GroupOptions, where: StudyOptions, output: Fo
             told = study.tell_file(file, worker=where.who, **groups.of_file, questions=False)
         if told or output is not Format.TABLE:
             _say_told(study, told, n_before, where, output, asks=not yes)
+        elif changed := _changed_columns(study, file):
+            raise InvalidInput(
+                f"{file} has no value in the column value, but other cells were filled in or changed, in {changed}; "
+                "write measured values into the column value. Nothing is recorded."
+            )
         else:
             printing.say(f"{file} has no value yet; fill in the column value.")
     return Code.OK
+
+
+def _changed_columns(study: "Study", file: Path) -> str:
+    """Return the columns of a sheet, beside value and comment, that differ from what was asked; "" if none does."""
+    from surepick.arms.tables.sources import open_table  # noqa: PLC0415 (`--help` stays quick)
+    from surepick.study.exchange import changed_columns  # noqa: PLC0415
+
+    return listed(found) if (found := changed_columns(study.state, open_table(file))) else ""
 
 
 def with_columns(study: "Study", file: Path, groups: GroupOptions, *, asks: bool) -> GroupOptions:
@@ -324,10 +337,15 @@ def with_columns(study: "Study", file: Path, groups: GroupOptions, *, asks: bool
 
 
 def _is_yes(question: str) -> bool:
+    return _typed(question).lower() in ("y", "yes")
+
+
+def _typed(question: str) -> str:
+    """Return what a person types; "" at the end of the input."""
     try:
-        return input(shown(question)).strip().lower() in ("y", "yes")
+        return input(shown(question)).strip()
     except EOFError:
-        return False
+        return ""
 
 
 def _say_told(
@@ -557,8 +575,12 @@ def fail(
     """Give up an ask; the study asks for it again. Once you have seen a value, you must tell the value."""
     with where.loaded() as study:
         was_open = ask in study.state.open
+        if was_open and not reason and sys.stdin.isatty():
+            reason = _typed("Why is it given up? The log keeps the reason, and certificates show it: ")
         study.fail(ask, reason=reason, worker=where.who)
         printing.say(failed_words(study.state, ask, was_open=was_open))
+        if was_open and not reason:
+            printing.say("No reason is in the log, and a certificate says so; give the next one by --reason.")
     return Code.OK
 
 

@@ -133,6 +133,7 @@ def left(where: StudyOptions, output: Format) -> int:
 def report(
     path: Annotated[Path, typer.Argument(metavar="FILE.html", help="File to write.")],
     *,
+    title: Annotated[str, says("Title of the page (default: the name of the study).")] = "",
     unit: Annotated[str, says('Unit of the measured values, such as "kg".')] = "",
     where: StudyOptions,
 ) -> int:
@@ -150,6 +151,7 @@ def report(
         write_study_page(
             study,
             path,
+            title=title,
             unit=unit,
             notes=_notes(study, where),
             steps=steps_to_check(study.head, commands=again),
@@ -233,10 +235,14 @@ def verify(
 
     if log is None:
         raise InvalidInput("--log must be the log of the study; surepick export log.csv writes it, then --log log.csv.")
-    with refusing("cannot read", certificate):
-        said: Any = json.loads(certificate.read_text(encoding="utf-8"), object_pairs_hook=once_each)
+    said: Any = None
+    with refusing("cannot read", certificate), suppress(json.JSONDecodeError):
+        said = json.loads(certificate.read_text(encoding="utf-8"), object_pairs_hook=once_each)
     if not isinstance(said, dict):
-        raise InvalidInput(f"{certificate} must be a certificate, as surepick certificate --out writes it.")
+        raise InvalidInput(
+            f"{certificate} must be a certificate, as surepick certificate --out writes it; the log comes after --log: "
+            "surepick verify CERTIFICATE.json --log LOG.csv."
+        )
     found = checked(said, read_log(log), public_key=public_key, arms=arms, trust=trust)
     if output is not Format.TABLE:
         names = ("ok", "outcome", "problems", "unchecked", "notes", "limits", "claim", "registrations")
@@ -247,7 +253,7 @@ def verify(
         problems = [*found.problems[:N_SHOWN], *([f"{n_more} more, see --format json"] if n_more > 0 else [])]
         for word, said_of in (("Wrong", problems), ("Not checked", found.unchecked), ("Note", found.notes)):
             for sentence in said_of:
-                printing.say(f"{word}: {sentence}.")
+                printing.say(f"{word}: {sentence.rstrip('.')}.")
         for limit in found.limits:
             printing.say(f"Limit: {limit}")
         within = ", within the limits above" if found.limits else ""

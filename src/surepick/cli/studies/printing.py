@@ -135,7 +135,7 @@ def standing_line(study: "Study") -> str:
 
 def waiting_lines(study: "Study") -> list[str]:
     """Return the sentences about asks that the proof waits for, in a line; none if it waits for none."""
-    waiting = "" if study.status.state == "withdrawn" else waiting_words(study.state)
+    waiting = "" if study.status.state == "withdrawn" else waiting_words(study.state, names_command=True)
     return [waiting] if waiting else []
 
 
@@ -160,7 +160,7 @@ def _status_lines(now: "StudySnapshot", state: "State") -> dict[str, str]:
         known = {}  # the first line and the sentences below the table say so
     elif now.is_spent and not status.stopped:
         asks += "; the budget allows no more"
-    waiting = waiting_words(state)
+    waiting = waiting_words(state, names_command=True)
     course = {} if status.state == "withdrawn" else course_words(state, now.learner)
     return {
         "study": f"{status.name}, {WORDS[status.state]}",

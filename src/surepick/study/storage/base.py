@@ -233,7 +233,10 @@ def no_such_study(name: object, names: Iterable[str], address: str) -> NoSuchStu
 
 def study_exists(name: str, address: str) -> StudyExists:
     """Return the error for a name that is taken."""
-    return StudyExists(f"there is a study {name!r} in {address} already; load it, delete it, or choose another name.")
+    return StudyExists(
+        f"there is a study {name!r} in {address} already; load it, delete it, or choose another name. "
+        "`create_study(..., load_if_exists=True)` loads it."
+    )
 
 
 def token_exists(token: TokenRow, address: str) -> InvalidInput:
