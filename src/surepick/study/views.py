@@ -72,6 +72,7 @@ class Status:
     epsilon_bound: float
     """How much the leader can be losing at most, with probability 1 - delta."""
     guarantee: str
+    """Of the answer; "none" while there is no answer."""
     model_check: str
     stopping: str
     delta: float
@@ -126,8 +127,6 @@ class StudySnapshot:
         known = {name: value for name, value in vars(self.status).items() if name != "find_outlook"}
         if known["calls"] is None:
             del known["calls"]
-        if not self.status.stopped and known["guarantee"] in ("proved", "published", "heuristic"):
-            known["guarantee"] = "none"  # of the answer, which there is not yet
         if not only or {*only} & {*OF_OUTLOOK}:
             known |= self._outlook()
         if self.learner.groups:
@@ -175,7 +174,7 @@ def snapshot_of(state: "State", name: str, head: tuple[int, str]) -> StudySnapsh
         remaining_low=0.0 if verdict is not None else now.remaining_low if is_known else math.nan,
         remaining_high=0.0 if verdict is not None else now.remaining_high if is_known else math.nan,
         epsilon_bound=now.epsilon_bound,
-        guarantee=now.guarantee,
+        guarantee=now.guarantee if state.stopped or now.guarantee in ("doubtful", "withdrawn") else "none",
         model_check=now.model_check,
         stopping=now.rule,
         delta=now.delta,
