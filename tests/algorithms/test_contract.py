@@ -280,7 +280,7 @@ def test_own_algorithms_are_told_what_to_write() -> None:
     with pytest.raises(sp.InvalidInput) as refused:
         sp.create_learner("lingame", np.eye(3), noise_std=1.0, m=2)
     assert "on the class" not in str(refused.value)
-    with pytest.raises(AssertionError, match=r"no answer after \d+ pulls; .* pull `task.spanning` first"):
+    with pytest.raises(AssertionError, match=r"no answer after \d+ results .*; .* pull `task.spanning` first"):
         check_algorithm(StuckAlgorithm(), max_pulls=200)
     with pytest.raises(sp.InvalidInput, match=r"got the class StuckAlgorithm; write `StuckAlgorithm\(\)`"):
         check_algorithm(StuckAlgorithm)

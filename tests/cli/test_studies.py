@@ -124,7 +124,7 @@ def test_status_says_what_the_proof_waits_for(paints: Shell) -> None:
     assert any(line.startswith(waiting) for line in told.out.splitlines())
     assert any(line.startswith(waiting) for line in paints("best").out.splitlines())
     paints("fail", "1", "--worker", "bench-2")
-    assert "that was given up: later results do not enter it before. surepick asks for it again" in paints("best").out
+    assert "the proof waits for it: later results enter it afterwards. surepick asks for it again" in paints("best").out
 
 
 def test_from_arms_to_an_answer(shell: Shell) -> None:

@@ -77,7 +77,7 @@ def test_every_public_name_is_in_the_reference() -> None:
     errors = {name for name in own_names("surepick.errors") if name[0].isupper()}
     classes = {type(surepick.algorithms.as_algorithm(name, {})[0]).__name__ for name in surepick.algorithms.names()}
     contracts = {name for name, value in vars(surepick.testing).items() if callable(value)}
-    assert modules == {"algorithms", "stopping", "problems"}
+    assert modules == {"algorithms", "stopping", "problems", "testing"}
     assert {"check_rule", "ArmSetContract"} <= contracts
     assert set(surepick.__all__) - modules - {"__version__"} - errors <= found
     assert {f"stopping.{name}" for name in surepick.stopping.__all__} <= found

@@ -67,7 +67,7 @@ def test_a_killed_sweep_goes_on_and_ends_in_a_table_and_a_figure(tmp_path: Path)
     for row in runs[runs["problem"].str.startswith("soare")].itertuples():
         assert run_once(job_of(cells[row.key]), row.run).n_pulls == row.n_pulls
     bench_report(tmp_path, latex=True)
-    assert "PEPS & $" in (tmp_path / "report.tex").read_text("utf-8")
+    assert "PEPS & evidence & $" in (tmp_path / "report.tex").read_text("utf-8")
     assert (tmp_path / "new-paper-paths-1col.pdf").read_bytes().startswith(b"%PDF")
     table = new_paper.main(tmp_path).read_text("utf-8")
     assert all(name in table for name in ("diabetes", "wine", "Soare", "PEPS", "LinGame"))

@@ -26,7 +26,7 @@ from tests.learning.lab import NAMES, THETA, RunSettings, X, plans_of
 from tests.statistical.paths import DELTA, N_PATHS, error_limit
 
 # Their rules judge by the sampler's own plans.
-REFUSED = [("alba", "paper"), ("explore-verify", "paper")]
+REFUSED = [("alba", "paper"), ("explore-verify", "paper"), ("h-rage", "paper")]
 
 
 def started(problem: Problem, **options: Any) -> Learner:

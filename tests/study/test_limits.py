@@ -186,7 +186,7 @@ def test_certificates_of_the_first_format_are_still_checked() -> None:
     for certificate in kept:
         report = verify(certificate, rows)
         assert report.problems == []
-        worded = tuple(f"{name}: the certificate says" for name in WORDED)
+        worded = tuple(f"{name}: the certificate " for name in WORDED)
         assert all(text.startswith(worded) for text in report.unchecked)  # in the words of another version
         assert report.registrations[0] == rows[0].hash
         forged = json.loads(json.dumps(certificate).replace("Every reward is", "Every fair reward is"))

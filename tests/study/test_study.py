@@ -470,7 +470,7 @@ def test_arms_in_a_file_are_known_by_their_hash(tmp_path: Path) -> None:
         ({"colour": "red"}, "colour"),
         ({"seed": "x"}, "seed"),
         ({"arms": [[1.0, 0.0]]}, "arms"),
-        ({"arms": "none.csv"}, "table of numbers"),
+        ({"arms": "none.csv"}, "sp.read_arms"),
         ({"author": 7}, "author"),
         ({"name": ""}, "name"),
         ({"name": "a\nb"}, "name"),

@@ -372,12 +372,14 @@ class Rule(ABC):
         # If the noise is unknown, only the pulls beyond the dimensions estimate it.
         return task.arms.dim + (SPARE if task.given_noise_std is None else 0)
 
-    def checked(self, verdict: Verdict | None, task: Task) -> Verdict:
-        """Return the verdict of a rule that surepick does not have; refuse what is none.
+    def checked(self, verdict: Verdict | None, task: Task) -> Verdict | None:
+        """Return the verdict of a rule that surepick does not have, or None if it has no news; refuse anything else.
 
         Raises:
             InvalidInput: it is no verdict, stops without an answer, or its leader or a number is none.
         """
+        if verdict is None:
+            return None
         if not isinstance(verdict, Verdict):
             raise InvalidInput(
                 f"the rule {self.name!r} must return a `Verdict`, got {verdict!r}; return Verdict(threshold=...) as "

@@ -14,7 +14,7 @@ from surepick.algorithms.static import Uniform
 from surepick.arms.base import ArmSet, VectorSet
 from surepick.errors import InvalidInput
 from surepick.learning.learner import Learner, create_learner
-from surepick.stopping.base import Rule
+from surepick.stopping.base import Rule, Verdict
 from surepick.types import Array
 
 DEFAULT_ARMS = np.array([[1.0, 0.2], [0.3, 1.0], [-0.5, 0.5], [0.6, 0.6], [0.1, -1.0]])
@@ -209,6 +209,10 @@ def _exact_changes_nothing(trial: Trial) -> None:
             learner.tell(arm, measure(arm))
         known = learner.state.settled
         first, second = (known.state.exact(known.estimate) for _ in range(2))
+        assert isinstance(first, Verdict), (
+            f"`exact` of {type(known.state).__name__} must return a `Verdict`, got {first!r}; return "
+            "Verdict(threshold=...) as long as nothing is decided"
+        )
         assert first == second, (
             f"`exact` of {type(known.state).__name__} gives two verdicts after the same {known.estimate.n_pulls} "
             f"results (statistic {first.statistic:g}, then {second.statistic:g}): it must change nothing; count in "

@@ -208,12 +208,14 @@ def without_numbers(table: Table, dropped: Sequence[str]) -> Table:
 
     Text is shown to the bench as a note, and so are prices, dates and running numbers.
     """
-    hidden = {
-        title
-        for title in dropped
-        if purpose_of(table, title) is None and read_column(table, title, Problems(table)).numbers is not None
-    }
+    hidden = {title for title in dropped if purpose_of(table, title) is None and _has_numbers_alone(table, title)}
     return replace(table, cells={title: cells for title, cells in table.cells.items() if title not in hidden})
+
+
+def _has_numbers_alone(table: Table, title: str) -> bool:
+    problems = Problems(table)
+    is_number = read_column(table, title, problems).numbers is not None
+    return is_number and not any(str(table.cells[title][row] or "").strip() for row in problems.rows)
 
 
 def guessed_columns(table: Table) -> tuple[str | None, dict[str, str]]:

@@ -168,6 +168,11 @@ class Problems:
         """
         self._found.setdefault((what, advice), {})[row] = "" if got is None else str(got)
 
+    @property
+    def rows(self) -> set[int]:
+        """Numbers of the rows with an error."""
+        return {row for found in self._found.values() for row in found}
+
     def check(self) -> None:
         """Raise all of them.
 
