@@ -469,3 +469,13 @@ def test_pages_are_for_everybody(browser: Any, pages: Path, width: int, scheme: 
         assert found.violations_count == 0, found.generate_report()
         page.close()
     context.close()
+
+
+@pytest.mark.parametrize("columns", [("resin", "filler"), ("constant", "resin")])
+def test_coefficients_of_a_mixture_are_read_by_their_differences(columns: tuple[str, str]) -> None:
+    """Its parts add up to one, so that no part changes alone; with a constant among the features they may."""
+    resin, rng = np.array([0.5, 0.2, 0.9]), np.random.default_rng(0)
+    values = {"resin": resin, "filler": 1.0 - resin, "constant": np.ones(3)}
+    arms = sp.read_arms({name: values[name].tolist() for name in columns if name != "constant"})
+    result = sp.identify(arms, lambda arm: float(5.0 * resin[arm] + 0.1 * rng.standard_normal()), noise_std=0.1)
+    assert ("mixture" in result_page.coefficients(result).note) == ("constant" not in columns)

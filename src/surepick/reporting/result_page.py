@@ -470,7 +470,10 @@ def coefficients(result: "Result") -> Table:
         table.rows.append([Cell(name), Cell(fixed(value, places)), Cell(interval)])
     if not np.isfinite(margins).any():
         table = table._replace(headers=table.headers[:2], rows=[row[:2] for row in table.rows])
-    return table._replace(note="What one unit more of a feature adds to the mean reward, the others unchanged.")
+    said = "What one unit more of a feature adds to the mean reward, the others unchanged."
+    if result.feature_names and "constant" not in result.feature_names:
+        said += " Parts of a mixture cannot change alone: there only the differences of coefficients count."
+    return table._replace(note=said)
 
 
 def groups_of(result: "Result", unit: str = "") -> Table:
