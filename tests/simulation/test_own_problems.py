@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from surepick.errors import InvalidInput
-from surepick.reporting.experiment_page import section_of
+from surepick.reporting.experiment_summary import section_of
 from surepick.simulation import experiment as module
 from surepick.simulation import problems
 from surepick.simulation.experiment import Experiment, call_of, read_experiment

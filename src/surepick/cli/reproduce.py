@@ -19,7 +19,9 @@ from surepick.core.checks import check_count, check_delta
 from surepick.errors import InvalidInput, SurepickError
 from surepick.learning.learner import Learner
 from surepick.learning.progress import confidence
-from surepick.reporting.experiment_page import Section, Summary, charts, draw_means, section_of, write_report
+from surepick.reporting.experiment_figures import charts, draw_means
+from surepick.reporting.experiment_page import write_report
+from surepick.reporting.experiment_summary import Section, Summary, section_of
 from surepick.reporting.figures import INK, save
 from surepick.simulation.compare import CellChange, Comparison, compare
 from surepick.simulation.experiment import (
