@@ -5,7 +5,8 @@ import pytest
 
 from surepick.reporting.experiment_figures import charts, draw, draw_means, evidence_path
 from surepick.reporting.experiment_summary import read_section
-from surepick.simulation.experiment import job_of, read_experiment
+from surepick.simulation.experiment import read_experiment
+from surepick.simulation.jobs import job_of
 from surepick.simulation.run import run_once
 from tests.reporting.report_folders import PAPER, RUNS, write_folder
 

@@ -8,13 +8,8 @@ import pytest
 
 from surepick.algorithms import names as algorithms
 from surepick.arms.sphere import Sphere
-from surepick.simulation.experiment import (
-    GENERATORS,
-    draw_problem,
-    named_experiment,
-    named_experiments,
-    published_tables,
-)
+from surepick.simulation.experiment import named_experiment, named_experiments, published_tables
+from surepick.simulation.sources import GENERATORS, draw_problem
 
 NAMES = named_experiments()
 N_ARMS = {1000, 2500, 5000, 7500, 10_000}

@@ -8,9 +8,8 @@ import pytest
 
 from surepick.errors import InvalidInput
 from surepick.reporting.experiment_summary import section_of
-from surepick.simulation import experiment as module
-from surepick.simulation import problems
-from surepick.simulation.experiment import Experiment, call_of, read_experiment
+from surepick.simulation import problems, sources
+from surepick.simulation.experiment import Experiment, call_of, parse_experiment, read_experiment
 from surepick.simulation.store import TABLE, sweep
 from tests.simulation.tiny import TINY, content
 
@@ -105,7 +104,7 @@ def test_a_file_is_a_problem(tmp_path: Path) -> None:
 def test_an_entry_point_is_a_problem_like_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A package that declares one in the group `surepick.problems` is found by its name."""
     points = EntryPoints([EntryPoint("two", "surepick.simulation.problems:soare", "surepick.problems")])
-    monkeypatch.setattr(module, "entry_points", lambda group: points.select(group=group))
+    monkeypatch.setattr(sources, "entry_points", lambda group: points.select(group=group))
     experiment = read_experiment(written(tmp_path, 'name = "two"\narguments = { dim = 2, angle = 0.9 }'))
     assert sweep(experiment, tmp_path / "out", n_runs=1).n_done == 2
     with pytest.raises(InvalidInput, match=r"`name` must be one of many_arms, .*two, got 'three'"):
@@ -147,7 +146,7 @@ def test_matrices_are_not_printed() -> None:
 
 def test_keys_of_earlier_experiments_stay() -> None:
     """A problem by name has the key that it had, so that saved runs are found."""
-    cell = module.parse_experiment(TINY, "tiny").cells()[0]
+    cell = parse_experiment(TINY, "tiny").cells()[0]
     assert cell.key.startswith("a6ccc51375beb382")
 
 

@@ -28,11 +28,11 @@ from surepick.simulation.experiment import (
     Cell,
     Experiment,
     call_of,
-    job_of,
     named_experiment,
     named_experiments,
     read_experiment,
 )
+from surepick.simulation.jobs import job_of
 from surepick.simulation.parallel import shown
 from surepick.simulation.problems import Problem
 from surepick.simulation.run import run_once, run_seeds

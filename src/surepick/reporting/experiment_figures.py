@@ -15,7 +15,8 @@ from surepick.errors import InvalidInput
 from surepick.learning.learner import Learner
 from surepick.reporting.experiment_summary import Section, Summary, grouped
 from surepick.reporting.figures import COLORS, GREY, INK, draw_line, frame, plain, save
-from surepick.simulation.experiment import Cell, job_of
+from surepick.simulation.experiment import Cell
+from surepick.simulation.jobs import job_of
 from surepick.simulation.run import run_once
 
 GROWTH = 1.05

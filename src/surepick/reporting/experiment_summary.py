@@ -14,7 +14,8 @@ from typing import Any, Literal, NamedTuple, final
 import numpy as np
 
 from surepick.simulation import experiment as experiments
-from surepick.simulation.experiment import Experiment, Published, job_of, read_experiment
+from surepick.simulation.experiment import Experiment, Published, read_experiment
+from surepick.simulation.jobs import job_of
 from surepick.simulation.run import OF_REWARDS, instance_of, new_learner, run_seeds
 from surepick.simulation.runs import brief, error_interval
 from surepick.simulation.store import EXPERIMENT, TABLE, file_of_runs, read_cells, wanted_runs
