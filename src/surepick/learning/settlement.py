@@ -23,8 +23,8 @@ from surepick.core.estimate import LeastSquares
 from surepick.core.groups import GroupCodes, OffsetLeastSquares, Offsets
 from surepick.core.linalg import one_blas_thread
 from surepick.core.noise import noise_estimate
-from surepick.learning.blocks import PlannedBlock
 from surepick.learning.groups import GroupEffect, GroupLabel
+from surepick.learning.ledger import PlannedBlock
 from surepick.learning.model import DRIFTS, Model, Pulls, group_words, has_drift
 from surepick.learning.noise_models import NoiseModel
 from surepick.sampling.base import SamplerContext

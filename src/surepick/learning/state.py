@@ -19,9 +19,10 @@ from surepick.arms.views import as_rows
 from surepick.core.checks import check_count
 from surepick.core.linalg import one_blas_thread
 from surepick.errors import InvalidInput
-from surepick.learning.blocks import Followed, Ledger, Plan, PlannedBlock, Plans
+from surepick.learning.blocks import Followed, Plan, Plans
 from surepick.learning.events import Audited, Corrected, Correction, Entry, Failed, Restored, entry_of
 from surepick.learning.groups import GroupLabel, group_label
+from surepick.learning.ledger import Ledger, PlannedBlock
 from surepick.learning.model import check_arms, check_audit
 from surepick.learning.settlement import Setting, Settlement, ToldResult
 from surepick.stopping.base import RuleState, Start
