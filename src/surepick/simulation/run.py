@@ -249,8 +249,7 @@ def run_with(
     # A block that is asked for at once has the same arms, and takes half the time: fixed budgets are simulated by the
     # thousand. Other runs end inside a block, if at all, where their records of before do.
     # With offsets of groups a block is a group.
-    is_whole = learner.spec.goal == "fixed-budget" and learner.rule.needs_fixed_blocks
-    is_whole = is_whole or learner.spec.groups == "offset"
+    is_whole = learner.task.has_offsets or (learner.task.spends_all and learner.rule.needs_fixed_blocks)
     n_pulls, designs = 0, _DesignSizes()
     while not learner.stopped and n_pulls < job.max_pulls:
         n_wanted = max(1, min(learner.n_planned, job.max_pulls - n_pulls)) if is_whole else 1
@@ -269,7 +268,7 @@ def run_with(
     seconds = time.thread_time() - start
     decision = learner.decision
     # The answer to a fixed budget comes with its end, proved or not.
-    is_spent = learner.spec.goal == "fixed-budget" and learner.state.is_spent and learner.state.ledger.is_settled
+    is_spent = learner.task.spends_all and learner.state.is_spent and learner.state.ledger.is_settled
     stopped = bool(decision.stopped or is_spent) and not (job.audit and decision.guarantee == "withdrawn")
     return Outcome(
         problem=instance.problem.name,
@@ -291,7 +290,7 @@ def _asked(learner: Learner, instance: Instance, n: int) -> list[tuple[Any, ...]
     """Return the next n arms, or the next one with its item if there is a pool; none if the budget is spent."""
     if instance.score is None:
         # Runs draw no offsets, since no comparison depends on them.
-        label = f"group at {learner.estimate.n_pulls}" if learner.spec.groups == "offset" else None
+        label = f"group at {learner.estimate.n_pulls}" if learner.task.has_offsets else None
         return [(arm,) for arm in learner.next_arms(n, group=label)]
     return [(ask.arm, ask.item) for ask in learner.next_asks()]
 
