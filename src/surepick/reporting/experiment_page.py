@@ -29,7 +29,7 @@ from surepick.reporting.figures import COLORS, GREY, INK, draw_line, frame, plai
 from surepick.reporting.html import Cell, Table, data_uri, template
 from surepick.simulation import experiment as experiments
 from surepick.simulation.experiment import Experiment, Published, job_of, read_experiment
-from surepick.simulation.run import OF_REWARDS, instance_of, new_learner, run_once, run_seeds
+from surepick.simulation.run import has_normal_noise, instance_of, new_learner, run_once, run_seeds
 from surepick.simulation.runs import brief, error_interval, latex_table, latex_text
 from surepick.simulation.store import EXPERIMENT, TABLE, file_of_runs, read_cells, wanted_runs
 from surepick.types import Array
@@ -599,7 +599,7 @@ def claim_of(cell: experiments.Cell) -> Claim:
         rule, guarantee = learner.rule, learner.decision.guarantee
     except Exception:  # noqa: BLE001 (a plug-in of the user, or options of another version; the runs are there)
         return UNKNOWN
-    is_normal = instance.pull is None and not OF_REWARDS & cell.algorithm.options.keys()
+    is_normal = instance.pull is None and has_normal_noise(cell.algorithm.options)
     return Claim(rule.name, guarantee, is_own=rule.is_of_package, is_normal=is_normal)
 
 
@@ -674,6 +674,8 @@ def _why_no_bound(summary: Summary) -> str:
         return "there is none beside a fixed budget"
     if not summary.cell.bounds:
         return "it was not asked for (`bounds = false`)"
+    if not has_normal_noise(summary.cell.algorithm.options):
+        return "bounds are for normal noise"
     if summary.cell.epsilon and summary.cell.algorithm.options.get("m", 1) > 1:
         return "none is known for epsilon above 0 beside m > 1"
     return f"none is known for {summary.cell.shown}"

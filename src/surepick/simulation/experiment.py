@@ -100,6 +100,7 @@ from surepick.simulation.run import (
     Instance,
     Job,
     goal_of,
+    has_normal_noise,
     instance_of,
     is_problem,
     new_learner,
@@ -442,8 +443,15 @@ class Cell:
             "max_pulls": self.max_pulls,
             "bounds": self.bounds,
         }
-        if self.bounds and "costs" in algorithm.options:  # runs of before have the bound on pulls
-            content["bound"] = "cost"
+        options = algorithm.options
+        kinds = {
+            "cost": "costs" in options,
+            "groups": options.get("groups") == "offset",
+            "none": not has_normal_noise(options),
+        }
+        # Runs of before have the bound on pulls without groups, for normal noise.
+        if self.bounds and (of_runs := [kind for kind, is_so in kinds.items() if is_so]):
+            content["bound"] = " ".join(of_runs)
         if self.problem.plugin is not None:
             content["problem_plugin"] = hashlib.sha256(self.problem.plugin.source.encode()).hexdigest()
         if self.problem.file is not None:
@@ -799,12 +807,13 @@ def job_of(cell: Cell) -> Job:
     """Return the job of a cell. Problems that are not redrawn are cached."""
     algorithm = cell.algorithm
     source = cell.problem.source
+    bounds = cell.bounds and has_normal_noise(algorithm.options)
     shared = (
         source,
         canonical_json(cell.arguments),
         cell.delta,
         cell.epsilon,
-        cell.bounds,
+        bounds,
         canonical_json(goal_of(algorithm.options)),
     )
     options: dict[str, Any] = {**algorithm.options, **{name: KNOWLEDGE[name] for name in algorithm.knows}}
@@ -818,7 +827,7 @@ def job_of(cell: Cell) -> Job:
         epsilon=cell.epsilon,
         seed=cell.seed,
         max_pulls=cell.max_pulls,
-        bounds=cell.bounds,
+        bounds=bounds,
         options=options,
         audit=audit,
     )
