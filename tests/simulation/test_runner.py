@@ -254,6 +254,8 @@ def test_groups_with_offsets_are_simulated_beside_their_own_bound() -> None:
     assert runs.lower_bound is not None
     assert runs.lower_bound[0] == lower_bound(problem.X, problem.theta, groups="offset")
     assert 1.0 < runs.ratio.mean() < 5.0
+    checked = simulate(problem, n_runs=4, seed=1, groups="offset", audit=12)
+    assert (checked.n_pulls - runs.n_pulls >= 12).all()
     watched = simulate(problem, n_runs=2, seed=1, groups="watch", bounds=True)
     assert watched.lower_bound is not None
     assert watched.lower_bound[0] == lower_bound(problem.X, problem.theta)

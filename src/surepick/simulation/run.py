@@ -264,8 +264,8 @@ def run_with(
     while job.audit and learner.stopped and not learner.reader.n_checks:
         if not learner.n_planned:  # else the verdict came inside a block, whose rest comes first
             learner.audit(job.audit)
-        for arm in learner.next_arms(learner.n_planned):
-            tell(arm)
+        for one in _asked(learner, instance, learner.n_planned):
+            tell(*one)
     seconds = time.thread_time() - start
     decision = learner.decision
     # The answer to a fixed budget comes with its end, proved or not.
