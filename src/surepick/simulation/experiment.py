@@ -37,6 +37,7 @@ list: `means = [[1.0, 0.5, 0.0]]`.
     figures = "table_2"                     of experiments/published.csv, as far as they fit; or a figure of your own:
     problem = { n_arms = 1000 }             as in `only`
     mean = 1206.0, se = 30.0                `se` is optional
+    std = 130.0                             optional: of one run; few runs of ours then count with it if it is larger
     quantity = "n_pulls"                    optional: or "seconds", "support" (arms pulled), "design_support" (arms in a
                                             design), "error" (share of wrong answers)
     delta = 0.05                            optional: for all risks if left out
@@ -383,6 +384,8 @@ class Published(Table):
     problem: Values = {}
     mean: float = Field(description="a number")
     se: float | None = Field(None, description="a number")
+    std: float | None = Field(None, description="a number")
+    """Standard deviation of one published run: a few of ours may scatter too little by chance."""
     quantity: Literal["n_pulls", "seconds", "support", "design_support", "error"] = Field(
         "n_pulls", description="one of n_pulls, seconds, support, design_support, error"
     )
