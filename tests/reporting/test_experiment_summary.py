@@ -76,6 +76,11 @@ def test_verdicts_when_little_is_known() -> None:
     assert compare(figure(note=""), cell, Estimated(1.0, 1.0), n_unfinished=0).why == ""
     assert compare(figure(se=None), cell, Estimated(410.0, 5.0), n_unfinished=0).z == pytest.approx(2.0)
     # Time and support of a run that was given up are what they are.
+    few = Estimated(410.0, 1.0)  # of 4 runs, which scatter less than those published
+    scattered = [compare(figure(se=None, std=std), cell, few, n_unfinished=0, n_runs=4).z for std in (20.0, 0.5)]
+    assert scattered == pytest.approx([1.0, 10.0])
+    alone = compare(figure(se=None, std=5.0), cell, Estimated(410.0, math.nan), n_unfinished=0)
+    assert alone.z == pytest.approx(2.0)
     assert compare(figure(quantity="support"), cell, Estimated(400.0, 1.0), n_unfinished=3).verdict == "agrees"
 
 

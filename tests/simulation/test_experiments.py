@@ -46,7 +46,7 @@ def test_every_problem_can_be_made(name: str) -> None:
         ("paper-table-2", "n_pulls", 25),
         ("paper-table-3", "seconds", 22),
         ("paper-table-4", "support design_support", 10),
-        ("top-m", "n_pulls", 2),
+        ("top-m", "n_pulls", 6),
         ("misfit", "n_pulls", 4),
     ],
 )

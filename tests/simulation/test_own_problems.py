@@ -6,7 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from surepick.core.design import lower_bound
 from surepick.errors import InvalidInput
+from surepick.reporting.experiment_page import _why_no_bound
 from surepick.reporting.experiment_summary import section_of
 from surepick.simulation import problems, sources
 from surepick.simulation.experiment import Experiment, call_of, parse_experiment, read_experiment
@@ -68,6 +70,24 @@ def test_a_problem_in_a_file_draws_its_own_rewards(tmp_path: Path) -> None:
     before = experiment.cells()[0].key
     (tmp_path / "own.py").write_text(PLUGIN + "\n# changed\n")
     assert read_experiment(tmp_path / "own.toml").cells()[0].key != before
+
+
+def test_a_lower_bound_is_for_normal_noise_and_for_groups_as_they_come(tmp_path: Path) -> None:
+    """Coins have none, and the report says so; with offsets of groups the bound is that of groups."""
+    coins = ('name = "uniform"\n\n', 'name = "uniform"\noptions = { rewards = "binary" }\n\n')
+    groups = ('{ stopping = "evidence" }', '{ stopping = "betting", groups = "offset" }')
+    path = written(
+        tmp_path, OWN.partition("\n")[2], ("max_pulls = 400", "max_pulls = 400\nbounds = true"), coins, groups
+    )
+    own = path.read_text().replace("[[3.0, 0.0, 0.0], [2.0, 1.0, 0.0]]", "[[0.9, 0.1, 0.0]]")
+    path.write_text(own)
+    experiment = run(path, tmp_path / "out")
+    found = content(tmp_path / "out")
+    assert found["lower_bound"][found["algorithm"] == "uniform"].isna().all()
+    bound = lower_bound(np.eye(3), [0.9, 0.1, 0.0], 0.1, groups="offset")
+    assert (found["lower_bound"][found["algorithm"] == "evidence"] == bound).all()
+    section = section_of(experiment, tmp_path / "out" / TABLE)
+    assert _why_no_bound(section.summaries[0]) == "bounds are for normal noise"
 
 
 def test_arms_come_from_a_file(tmp_path: Path) -> None:

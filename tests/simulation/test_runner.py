@@ -10,6 +10,7 @@ import surepick as sp
 from surepick.arms.finite import FiniteArms
 from surepick.core.design import lower_bound
 from surepick.errors import InvalidInput
+from surepick.learning.noise_models import Symmetric
 from surepick.simulation import Problem, Runs, problems, simulate
 from surepick.simulation.run import Job, _normals, run_once, run_seeds
 from surepick.simulation.runs import _weights_of, brief
@@ -243,6 +244,40 @@ def test_check_pulls_and_costs_are_simulated() -> None:
     cheap = simulate(EASY, n_runs=3, costs=[1.0, 1.0, 5.0])
     assert cheap.cost is not None
     assert (cheap.cost > cheap.n_pulls).all()
+
+
+def test_groups_with_offsets_are_simulated_beside_their_own_bound() -> None:
+    """A block is a group; the bound of single pulls was 35 times below that of groups of any size."""
+    problem = problems.soare(2, angle=0.3)
+    runs = simulate(problem, n_runs=4, seed=1, groups="offset", bounds=True)
+    assert runs.correct.all()
+    assert runs.lower_bound is not None
+    assert runs.lower_bound[0] == lower_bound(problem.X, problem.theta, groups="offset")
+    assert 1.0 < runs.ratio.mean() < 5.0
+    checked = simulate(problem, n_runs=4, seed=1, groups="offset", audit=12)
+    assert (checked.n_pulls - runs.n_pulls >= 12).all()
+    watched = simulate(problem, n_runs=2, seed=1, groups="watch", bounds=True)
+    assert watched.lower_bound is not None
+    assert watched.lower_bound[0] == lower_bound(problem.X, problem.theta)
+
+
+def test_lower_bounds_are_for_normal_noise() -> None:
+    """Coins came out at half of a "lower bound" that is for normal noise of standard deviation 1."""
+    coins = Coins(X=np.eye(2), theta=np.array([0.9, 0.2]), name="coins")
+    others: list[dict[str, Any]] = [
+        {"rewards": "binary"},
+        {"reward_range": (0.0, 1.0)},
+        {"noise": "symmetric"},
+        {"noise": Symmetric()},
+    ]
+    for noise in others:
+        with pytest.raises(InvalidInput, match="`bounds` needs normal noise"):
+            simulate(coins, n_runs=1, bounds=True, **noise)
+    normal: list[dict[str, Any]] = [{"noise": "per-arm"}, {"noise": "any"}, {"drift": 0.1}]
+    for noise in normal:
+        runs = simulate(EASY, n_runs=1, max_pulls=20, bounds=True, **noise)
+        assert runs.lower_bound is not None
+        assert runs.lower_bound[0] == lower_bound(EASY.X, EASY.theta)
 
 
 def test_algorithms_may_be_objects() -> None:

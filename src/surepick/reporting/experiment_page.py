@@ -18,6 +18,7 @@ from surepick.errors import InvalidInput
 from surepick.reporting.experiment_figures import Figure, draw, sentence
 from surepick.reporting.experiment_summary import SURE, Compared, Section, Summary, grouped, read_section
 from surepick.reporting.html import Cell, Table, data_uri, template
+from surepick.simulation.run import has_normal_noise
 from surepick.simulation.runs import latex_table, latex_text
 
 NOTHING = "-"
@@ -345,6 +346,8 @@ def _why_no_bound(summary: Summary) -> str:
         return "there is none beside a fixed budget"
     if not summary.cell.bounds:
         return "it was not asked for (`bounds = false`)"
+    if not has_normal_noise(summary.cell.algorithm.options):
+        return "bounds are for normal noise"
     if summary.cell.epsilon and summary.cell.algorithm.options.get("m", 1) > 1:
         return "none is known for epsilon above 0 beside m > 1"
     return f"none is known for {summary.cell.shown}"

@@ -16,7 +16,7 @@ import numpy as np
 from surepick.simulation import experiment as experiments
 from surepick.simulation.experiment import Experiment, Published, read_experiment
 from surepick.simulation.jobs import job_of
-from surepick.simulation.run import OF_REWARDS, instance_of, new_learner, run_seeds
+from surepick.simulation.run import has_normal_noise, instance_of, new_learner, run_seeds
 from surepick.simulation.runs import brief, error_interval
 from surepick.simulation.store import EXPERIMENT, TABLE, file_of_runs, read_cells, wanted_runs
 from surepick.types import Array
@@ -221,7 +221,7 @@ def claim_of(cell: experiments.Cell) -> Claim:
         rule, guarantee = learner.rule, learner.decision.guarantee
     except Exception:  # noqa: BLE001 (a plug-in of the user, or options of another version; the runs are there)
         return UNKNOWN
-    is_normal = instance.pull is None and not OF_REWARDS & cell.algorithm.options.keys()
+    is_normal = instance.pull is None and has_normal_noise(cell.algorithm.options)
     return Claim(rule.name, guarantee, is_own=rule.is_of_package, is_normal=is_normal)
 
 
@@ -244,7 +244,8 @@ def summarize(
     quantities = {name: estimated(array) for name, array in values.items() if not np.isnan(array).all()}
     quantities["error"] = estimated_share(columns["stopped"] & ~columns["correct"])
     n_unfinished, n_errors = int((~columns["stopped"]).sum()), int((columns["stopped"] & ~columns["correct"]).sum())
-    ours = [compare(figure, cell, quantities.get(figure.quantity), n_unfinished=n_unfinished) for figure in figures]
+    n = {"n_unfinished": n_unfinished, "n_runs": len(bound)}
+    ours = [compare(figure, cell, quantities.get(figure.quantity), **n) for figure in figures]
     return Summary(
         cell=cell,
         compared=tuple(ours),
@@ -272,13 +273,18 @@ def estimated_share(happened: Any) -> Estimated:
     return Estimated(k / n, math.sqrt(near * (1.0 - near) / n))
 
 
-def compare(figure: Published, cell: experiments.Cell, ours: Estimated | None, *, n_unfinished: int) -> Compared:
+def compare(
+    figure: Published, cell: experiments.Cell, ours: Estimated | None, *, n_unfinished: int, n_runs: int = 1
+) -> Compared:
     """Compare a published figure with ours (None without runs).
 
-    Without a published standard error, the comparison uses ours alone. A cell that repeats a published method
+    Without a published standard error, the comparison uses ours alone. Where the published runs scatter more than
+    ours, the standard error of as many of theirs stands for ours. A cell that repeats a published method
     (`variant = "paper"`, or a plug-in) agrees or differs in its pulls; a cell with another method can also be better,
     if it needs fewer pulls. Less time is better too, except for a plug-in, whose time shows the speed of the computer.
     """
+    if ours is not None and figure.std is not None:
+        ours = ours._replace(se=float(np.fmax(ours.se, figure.std / math.sqrt(n_runs))))
     z = math.nan if ours is None else z_score(ours, Estimated(figure.mean, figure.se or 0.0))
     is_plugin = cell.algorithm.plugin is not None
     is_repeated = is_plugin or cell.algorithm.options.get("variant") == "paper"

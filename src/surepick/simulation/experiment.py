@@ -37,6 +37,7 @@ list: `means = [[1.0, 0.5, 0.0]]`.
     figures = "table_2"                     of experiments/published.csv, as far as they fit; or a figure of your own:
     problem = { n_arms = 1000 }             as in `only`
     mean = 1206.0, se = 30.0                `se` is optional
+    std = 130.0                             optional: of one run; few runs of ours then count with it if it is larger
     quantity = "n_pulls"                    optional: or "seconds", "support" (arms pulled), "design_support" (arms in a
                                             design), "error" (share of wrong answers)
     delta = 0.05                            optional: for all risks if left out
@@ -87,7 +88,7 @@ from pydantic import (
 from surepick.algorithms import names as algorithms
 from surepick.core.checks import check_count, check_delta, check_epsilon, check_noise_std
 from surepick.errors import InvalidInput, or_nearest, what_was_meant
-from surepick.simulation.run import AnyProblem
+from surepick.simulation.run import AnyProblem, has_normal_noise
 from surepick.simulation.runs import brief
 from surepick.simulation.sources import DataFile, Plugin, Source, draw_problem, parameters_of
 
@@ -274,6 +275,8 @@ class Published(Table):
     problem: Values = {}
     mean: float = Field(description="a number")
     se: float | None = Field(None, description="a number")
+    std: float | None = Field(None, description="a number")
+    """Standard deviation of one published run: a few of ours may scatter too little by chance."""
     quantity: Literal["n_pulls", "seconds", "support", "design_support", "error"] = Field(
         "n_pulls", description="one of n_pulls, seconds, support, design_support, error"
     )
@@ -334,8 +337,15 @@ class Cell:
             "max_pulls": self.max_pulls,
             "bounds": self.bounds,
         }
-        if self.bounds and "costs" in algorithm.options:  # runs of before have the bound on pulls
-            content["bound"] = "cost"
+        options = algorithm.options
+        kinds = {
+            "cost": "costs" in options,
+            "groups": options.get("groups") == "offset",
+            "none": not has_normal_noise(options),
+        }
+        # Runs of before have the bound on pulls without groups, for normal noise.
+        if self.bounds and (of_runs := [kind for kind, is_so in kinds.items() if is_so]):
+            content["bound"] = " ".join(of_runs)
         if self.problem.plugin is not None:
             content["problem_plugin"] = hashlib.sha256(self.problem.plugin.source.encode()).hexdigest()
         if self.problem.file is not None:

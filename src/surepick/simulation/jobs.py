@@ -12,7 +12,16 @@ from surepick.errors import InvalidInput
 from surepick.learning.snapshot import Algorithm
 from surepick.simulation.experiment import KNOWLEDGE, Cell, canonical_json
 from surepick.simulation.parallel import text_of
-from surepick.simulation.run import Instance, Job, goal_of, instance_of, new_learner, prepared, run_seeds
+from surepick.simulation.run import (
+    Instance,
+    Job,
+    goal_of,
+    has_normal_noise,
+    instance_of,
+    new_learner,
+    prepared,
+    run_seeds,
+)
 from surepick.simulation.sources import Plugin, Source, draw_problem, loaded, parameters_of
 
 N_INSTANCES = 8
@@ -53,12 +62,13 @@ def job_of(cell: Cell) -> Job:
     """Return the job of a cell. Problems that are not redrawn are cached."""
     algorithm = cell.algorithm
     source = cell.problem.source
+    bounds = cell.bounds and has_normal_noise(algorithm.options)
     shared = (
         source,
         canonical_json(cell.arguments),
         cell.delta,
         cell.epsilon,
-        cell.bounds,
+        bounds,
         canonical_json(goal_of(algorithm.options)),
     )
     options: dict[str, Any] = {**algorithm.options, **{name: KNOWLEDGE[name] for name in algorithm.knows}}
@@ -72,7 +82,7 @@ def job_of(cell: Cell) -> Job:
         epsilon=cell.epsilon,
         seed=cell.seed,
         max_pulls=cell.max_pulls,
-        bounds=cell.bounds,
+        bounds=bounds,
         options=options,
         audit=audit,
     )

@@ -32,7 +32,16 @@ from surepick.core.checks import check_count, check_delta, check_epsilon, check_
 from surepick.errors import InvalidInput, SurepickError
 from surepick.learning.learner import Learner
 from surepick.learning.snapshot import Algorithm
-from surepick.simulation.run import AnyProblem, Job, Outcome, goal_of, is_problem, prepared, run_once
+from surepick.simulation.run import (
+    AnyProblem,
+    Job,
+    Outcome,
+    goal_of,
+    has_normal_noise,
+    is_problem,
+    prepared,
+    run_once,
+)
 from surepick.simulation.runs import MEASURED, Runs
 
 LINE_SECONDS = 30.0
@@ -372,7 +381,8 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
         n_jobs: processes; 1 runs in this one, -1 uses every core. More than one needs joblib.
         max_pulls: most pulls of a run, a million unless given. A run that reaches this limit counts as not stopped; it
             is never dropped. Needed, or `epsilon`, where the best arms are equally good: a run would not end.
-        bounds: also compute the lower bound of each run's instance, with `costs` that on the cost.
+        bounds: also compute the lower bound of each run's instance, with `costs` that on the cost, with
+            groups="offset" that of groups of any size. It is for normal noise.
         trace: also record evidence and pulls of every arm on the way, see `Runs.traces`.
         only: numbers of the runs to do instead of 0..n_runs-1, for example to repeat a slow run.
         progress: show the progress on standard error, or call a function with (runs done, runs in all).
@@ -399,6 +409,11 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
     if bounds and epsilon > 0 and options.get("m", 1) != 1:
         raise InvalidInput(
             "`bounds` needs epsilon = 0 beside m > 1, for which no bound is known; leave one of them out."
+        )
+    if bounds and not has_normal_noise(options):
+        raise InvalidInput(
+            "`bounds` needs normal noise: no lower bound is known for rewards between bounds and for heavier tails; "
+            "leave it out."
         )
     job = Job(
         problem=problem,

@@ -19,7 +19,7 @@ from surepick.core.design.targets import Target
 from surepick.core.linalg import one_blas_thread
 from surepick.errors import InvalidInput
 from surepick.learning.learner import Learner
-from surepick.learning.noise_models import NoiseModel, takes_scale
+from surepick.learning.noise_models import NAMED, Drifting, NoiseModel, takes_scale
 from surepick.learning.snapshot import Algorithm
 from surepick.learning.spec import TaskOptions
 from surepick.sampling.base import weights_of
@@ -263,8 +263,8 @@ def run_with(
     while job.audit and learner.stopped and not learner.reader.n_checks:
         if not learner.n_planned:  # else the verdict came inside a block, whose rest comes first
             learner.audit(job.audit)
-        for arm in learner.next_arms(learner.n_planned):
-            tell(arm)
+        for one in _asked(learner, instance, learner.n_planned):
+            tell(*one)
     seconds = time.thread_time() - start
     decision = learner.decision
     # The answer to a fixed budget comes with its end, proved or not.
@@ -331,8 +331,18 @@ def instance_of(job: Job, seeds: Seeds) -> Instance:
 
 
 def goal_of(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that say what is sought, as far as they are given."""
-    return {name: options[name] for name in OF_GOAL if options.get(name) is not None}
+    """Return the options that say what is sought, as far as they are given, and whether groups have offsets."""
+    sought = {name: options[name] for name in OF_GOAL if options.get(name) is not None}
+    return {**sought, "groups": "offset"} if options.get("groups") == "offset" else sought
+
+
+def has_normal_noise(options: Mapping[str, Any]) -> bool:
+    """Return whether rewards are drawn with normal noise, which lower bounds are for, as far as options say."""
+    if not (options.get("reward_range") is None and options.get("rewards") is None):
+        return False
+    noise = options.get("noise")
+    kind = NAMED.get(noise) if isinstance(noise, str) else type(noise)
+    return not (kind and issubclass(kind, NoiseModel)) or kind.draw in (NoiseModel.draw, Drifting.draw)
 
 
 def is_problem(value: object) -> TypeGuard[AnyProblem]:
@@ -370,7 +380,7 @@ def new_learner(job: Job, instance: Instance, seed: int) -> Learner:
 def prepared(
     problem: AnyProblem, *, delta: float, epsilon: float, bounds: bool, goal: Mapping[str, Any] | None = None
 ) -> Instance:
-    """Prepare a problem, with its lower bound if requested; `goal` has the options of `OF_GOAL`."""
+    """Prepare a problem, with its lower bound if requested; `goal` is what `goal_of` returns."""
     known: dict[str, Any] = {"noise_std": getattr(problem, "noise_std", None)}
     sought = {name: value(problem) if callable(value) else value for name, value in (goal or {}).items()}
     if isinstance(problem, VectorProblem):
