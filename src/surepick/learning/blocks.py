@@ -64,6 +64,13 @@ class Plan(NamedTuple):
     is_last: bool = False
     """Whether the budget ends with it; it may be empty then."""
 
+    @property
+    def is_repeated(self) -> bool:
+        """Whether its arms are `n_parts` times the same ones, each repetition in an order of its own."""
+        n, odd = divmod(len(self.arms), max(self.n_parts, 1))
+        parts = [sorted(self.arms[start : start + n]) for start in range(0, len(self.arms), max(n, 1))]
+        return not odd and all(part == parts[0] for part in parts)
+
 
 @final
 @dataclass(slots=True, eq=False)
@@ -124,6 +131,8 @@ class Plans:
         """Whether the last block that the budget allows is planned."""
         self.differs = False
         """Whether the last plan that was checked is another than the own one."""
+        self.order: Literal["drawn", "other", "unknown"] = "drawn"
+        """Whether the last plan that was checked has the random order that a proof needs; unknown beside other arms."""
         self._costs, self._budget, self._least = costs, budget, rule.min_block(task)
         self._batch = task.batch
         self._n_arms = task.rows.n_arms if isinstance(task.arms, ArmSet) else sys.maxsize  # vectors get numbers later
@@ -196,6 +205,10 @@ class Plans:
             # A budget cuts blocks short, or lengthens the last. Groups lengthen any.
             has_own_length = self._budget is None and not self._has_offsets
             self.differs = tuple(own) != plan.arms or (has_own_length and length != plan.length)
+            if self._needs_order and tuple(own) != plan.arms:
+                self.order = "other" if Counter(own) == Counter(plan.arms) else "unknown"
+            else:
+                self.order = "drawn"
             return
         self._behind.append(followed)
         if catches_up:

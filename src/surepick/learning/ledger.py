@@ -76,6 +76,13 @@ class _Ask:
     place: int = 0
     has_failed: bool = False
     group: GroupLabel = ()
+    """Label of the last attempt."""
+    before: tuple[GroupLabel, ...] = ()
+    """Labels of earlier attempts, whose results may still come."""
+
+    def was_before(self, group: GroupLabel) -> bool:
+        """Whether a result that was told with this label can be of an attempt before the last one."""
+        return any(label in ((), group) for label in self.before)
 
 
 def _first(asks: Iterable[_Ask]) -> _Ask | None:
@@ -223,7 +230,7 @@ class Ledger:
             newest = None
         if newest is None and self._failed:
             ask = self._failed.popleft()
-            ask.has_failed, ask.group = False, self._with_item(ask.block, group)
+            ask.has_failed, ask.before, ask.group = False, (ask.group, *ask.before), self._with_item(ask.block, group)
             return ask.number, ask.arm
         arm = draw()
         if newest is None:
@@ -274,7 +281,8 @@ class Ledger:
             if group and self._item_labels:
                 oldest = _first(ask for ask in asks if {*group} <= {*ask.group}) or _first(asks)
             else:
-                oldest = _first(ask for ask in asks if ask.group in ((), group)) if group else _first(asks)
+                alike = (ask for ask in asks if ask.group in ((), group) or ask.was_before(group))
+                oldest = _first(alike) if group else _first(asks)
             if oldest is None and asks:
                 others = ", ".join(sorted({repr(label_text(ask.group)) for ask in asks}))
                 raise InvalidInput(
@@ -291,8 +299,13 @@ class Ledger:
         return ask.number
 
     def label_of(self, number: AskNumber, told: GroupLabel) -> GroupLabel:
-        """Return the label of the result of an ask: that of the ask, or the one that was told."""
+        """Return the label of the result of an ask: that of the ask, or the one that was told.
+
+        A result of an earlier attempt, told with the label of that attempt, was measured there.
+        """
         asked = self._asks[number].group
+        if told and self._asks[number].was_before(told):
+            return told
         if self._item_labels:  # a label beside that of the item
             both = {**dict(asked), **dict(told)}
             told = tuple(sorted(both.items())) if {*asked} <= {*both.items()} else told

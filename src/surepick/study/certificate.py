@@ -456,7 +456,14 @@ def _replayed(rows: Sequence[Row], report: Report, *, arms: Path | None, trust: 
     report.problems += state.differences
     if n := state.n_plans_differing:
         differ = "1 plan is not the one" if n == 1 else f"{n} plans are not those"
-        report.notes.append(f"{differ} that this machine would have made; that harms no proof")
+        harmless = "" if state.learner.task.needs_order else "; that harms no proof"
+        report.notes.append(f"{differ} that this machine would have made{harmless}")
+    if n := state.n_orders_unknown:
+        blocks = "1 block has" if n == 1 else f"{n} blocks have"
+        report.unchecked.append(
+            f"order: {blocks} other arms than this machine would have planned, and the proof rests on their random "
+            "order, which cannot be checked then"
+        )
     return state
 
 

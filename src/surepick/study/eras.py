@@ -22,6 +22,7 @@ from surepick.arms.tables.joining import read_joining
 from surepick.arms.views import WhitenedArms
 from surepick.errors import ArmsDoNotSpan, InvalidInput
 from surepick.learning.learner import Learner
+from surepick.learning.noise_models import NAMED
 from surepick.learning.spec import DEFAULTS, OPTIONS
 from surepick.stopping.base import Start
 from surepick.stopping.betting import BettingState
@@ -429,7 +430,32 @@ def next_era(state: "State", join: Any, retired: Sequence[ArmKey], changes: Mapp
     of_arms = [name for name in ("noise_std", "costs") if isinstance(options[name], list)]
     if (retired or joined) and (kept := [name for name in of_arms if name not in changes]):
         raise InvalidInput(f"`{kept[0]}` has one number for each arm, and the arms change; pass it again for all arms.")
-    return {"joined": joined, "retired": retired, "options": options}
+    return {"joined": joined, "retired": retired, "options": _with_own_order(state, options, changes)}
+
+
+def needs_order(options: Mapping[str, Any]) -> bool:
+    """Return whether a proof with these options rests on the random order of blocks."""
+    noise, drift = NAMED.get(str(options["noise"])), options.get("drift", 0.0)
+    return (noise is not None and noise.needs_order) or (isinstance(drift, int | float) and drift > 0.0)
+
+
+def _with_own_order(state: "State", options: Json, changes: Mapping[str, Any]) -> Json:
+    """Return options with a seed that no earlier era had, if the proof rests on the random order of blocks.
+
+    The seed and the number of an ask give the order, and asks are numbered anew. With the same seed an era would repeat
+    the orders of an earlier one, which are known by now (docs/guarantee.md, Theorem 27).
+    """
+    if not needs_order(options):
+        return options
+    seeds = [event["options"]["seed"] for event in state.eras]
+    if "seed" not in changes:
+        return {**options, "seed": max(seeds) + 1}
+    if options["seed"] in seeds:
+        raise InvalidInput(
+            f"`seed` must be another than in earlier eras, because the proof rests on the random order of blocks, got "
+            f"{options['seed']}; leave it out."
+        )
+    return options
 
 
 def _joined(roster: ArmCatalog, join: Any) -> Json:

@@ -166,7 +166,7 @@ class State:
         self.verdicts: list[Verdict] = []
         self.stopped = False
         self.n_events = 1
-        self.n_plans_differing = 0
+        self.n_plans_differing = self.n_orders_unknown = 0
         self._checks = checks
         self.differences: list[str] = []
         """Where this machine would have decided otherwise, if `checks`."""
@@ -266,8 +266,17 @@ class State:
             raise _not_so(event, "plans what the options do not allow")
         numbers = tuple([self.number_of(arm) for arm in event["arms"]])
         plan = Plan(event["first"], len(numbers), numbers, event["parts"], event.get("last", False))
+        if not plan.is_repeated:
+            raise _not_so(event, "plans repetitions with different arms")
         self.learner.state.open(plan, checks=self._checks)
-        self.n_plans_differing += self.learner.state.plans.differs
+        plans = self.learner.state.plans
+        self.n_plans_differing += plans.differs
+        self.n_orders_unknown += self._checks and plans.order == "unknown"
+        if self._checks and plans.order == "other":
+            self.differences.append(
+                f"event {event['n']} plans a block in another order than the random one of its seed, on which the proof "
+                "rests"
+            )
 
     @property
     def can_ask(self) -> bool:

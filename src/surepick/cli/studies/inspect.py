@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from surepick._texts import shown
+from surepick._version import __version__
 from surepick.cli.options import Output, says
 from surepick.cli.output import Code, Format, check_targets, results, stages, to_json
 from surepick.cli.studies import StudyOptions, command, printing
@@ -33,7 +34,7 @@ OUTCOMES = {
     "ok": "All of it follows from the log{within}. {claim}",
     "not ok": "Do not rely on this certificate with this log.",
     "unchecked": (
-        "This version cannot check all of the certificate: use version {version}. From the log follows: {claim}"
+        "This version cannot check all of the certificate{elsewhere}. From the log follows: {claim}"
     ),
 }
 """The last line of a check."""
@@ -257,7 +258,8 @@ def verify(
         for limit in found.limits:
             printing.say(f"Limit: {limit}")
         within = ", within the limits above" if found.limits else ""
-        printing.say(OUTCOMES[found.outcome].format(claim=found.claim, version=said.get("version"), within=within))
+        elsewhere = "" if said.get("version") == __version__ else f": use version {said.get('version')}"
+        printing.say(OUTCOMES[found.outcome].format(claim=found.claim, elsewhere=elsewhere, within=within))
     if tokens is not None:
         _write_tokens(found.anchors, tokens, output)
     return {"ok": Code.OK, "not ok": Code.FAILURE, "unchecked": Code.UNCHECKED}[found.outcome]
