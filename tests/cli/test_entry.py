@@ -246,6 +246,9 @@ def test_every_bad_line_is_named_and_nothing_is_recorded(bench: Path, here: Here
     said = here(bench, "tell", "--file", "back.csv")
     one = "surepick: back.csv: nothing is recorded. line 2: a measured value must be a number, got 'abc'"
     assert said.stderr == f"{one}; {LOST}.\n"
+    (bench / "back.csv").write_text('ask,value\n3,"18,2 MPa"\n')
+    said = here(bench, "tell", "--file", "back.csv")
+    assert f"must be a number, got '18,2 MPa'; leave out the unit; {LOST}.\n" in said.stderr
 
 
 @pytest.mark.parametrize(

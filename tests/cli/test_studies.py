@@ -253,7 +253,8 @@ def test_numbers_as_people_write_them(paints: Shell) -> None:
 MISTAKES = {
     ("tell", "e", "1"): "there is no arm 'e'; did you mean 'E'?",
     ("tell", "Q", "1"): "there is no arm 'Q'; the arms are A, B, C, D, E.",
-    ("tell", "1", "abc"): "a measured value must be a number, got 'abc'",
+    ("tell", "1", "abc"): "a measured value must be a number, got 'abc'; write decimals as 0.53 or 0,53.",
+    ("tell", "1", "18,2 MPa"): "got '18,2 MPa'; write decimals as 0.53 or 0,53; leave out the unit.",
     ("tell", "1", "1,500"): "'1,500' could be 1.500 or 1500",
     ("tell", "1", "0.5", "--amr"): "there is no option --amr",
     ("tell", "7", "0.5"): "there is no ask 7; the open asks are none.",

@@ -429,6 +429,8 @@ class _Ranking:
         said += ["Calls are proved by bets, which say more than these intervals."] * bool(self.calls)
         if self.is_arms and self.is_fitted and len(self.measured) < len(self.rows):
             said.append('"Predicted": never measured; the estimate follows from the features.')
+        if self.is_arms and self.result.has_offsets:
+            said.append("Measured means are as they were read, offsets of the groups included; estimates are without.")
         return " ".join(said)
 
 

@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Any, Literal
 from surepick._files import replacing
 from surepick._texts import safe_cell, shown, told_cell
 from surepick.arms.tables.columns import is_missing, read_column, text_of
-from surepick.arms.tables.sources import COLUMN_FILES, EXCEL, Table, is_grouped, open_table, parse_number, refusing
+from surepick.arms.tables.sources import (
+    COLUMN_FILES,
+    EXCEL,
+    Table,
+    is_grouped,
+    open_table,
+    parse_number,
+    refusing,
+    without_unit,
+)
 from surepick.errors import BadLines, Conflict, InvalidInput, SurepickError, listed, what_was_meant
 from surepick.learning.groups import GroupLabel, check_fixed, group_label
 from surepick.study.events import Row, canonical
@@ -429,8 +438,8 @@ def _value_in(text: str, ask: int, *, takes_grouped: bool, has_commas: bool) -> 
         raise InvalidInput(f"{text!r} could be {text.replace(',', '.')} or {plain}; write one of them")
     if value is None:
         raise InvalidInput(
-            f"a measured value must be a number, got {text!r}; leave the cell of a lost measurement empty, and use "
-            f"`fail` for ask {ask}"
+            f"a measured value must be a number, got {text!r}{without_unit(text)}; leave the cell of a lost "
+            f"measurement empty, and use `fail` for ask {ask}"
         )
     return value
 

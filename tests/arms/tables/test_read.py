@@ -116,6 +116,7 @@ def test_one_column_is_enough(tmp_path: Path) -> None:
         ("u;v\n20 %;0\n2,5;1\n3;2\n", r"line 2: column 'u' .* got '20 %'; write a number with a decimal comma there"),
         ("u;v\n20 %;0,5\n2;1\n3;2\n", r"line 2: column 'u' .* got '20 %'; write a number with a decimal comma there"),
         ("u;v\n20 %;0.5\n2;1\n3;2\n", r"line 2: column 'u' .* got '20 %'; write a number with a decimal point there"),
+        ("u;v\n20 mg;0.5\n2;1\n3;2\n", r"got '20 mg'; write a number .* there, without a unit, or leave out the row"),
         ('u;v\n1.234,5;0\n2;1\n3;2\n', r"line 2: column 'u' is mostly numbers, got '1.234,5'"),
         ("u;v\n1,5;0\n2.5;1\n3;2\n", r"line 3: column 'u' has decimal points and decimal commas, here '2.5'"),
         ('u,v\n1.5,0\n"2,5",1\n3.5,2\n', r"line 3: column 'u' has decimal points and decimal commas, here '2,5'"),

@@ -315,8 +315,8 @@ def _typed_numbers(table: Table, title: str, filled: Mapping[int, Any], problems
             return None
         mark = "comma" if _writes_commas(table) else "point"
         advice = (
-            f"; write a number with a decimal {mark} there; if it is a category, spell its levels as words; if it "
-            f'names the arms, say name_column="{title}".'
+            f"; write a number with a decimal {mark} there, without a unit, or leave out the row; if it is a category, "
+            f'spell its levels as words; if it names the arms, say name_column="{title}".'
         )
         found = [plain_numbers([cell]) for cell in pointed]
         for row, text, number in zip(filled, texts, found, strict=True):

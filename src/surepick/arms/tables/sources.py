@@ -44,6 +44,11 @@ def parse_number(text: str) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
+def without_unit(text: str) -> str:
+    """Return the advice on a cell that begins with a number and is none, such as "18,2 MPa"; "" for other text."""
+    return "; leave out the unit" if re.match(r"[+-]?\d", text.strip()) else ""
+
+
 def plain_numbers(cells: Sequence[str]) -> Array | None:
     """Return the cells as numbers with decimal points, NaN and infinities included; None if a cell is not a number."""
     values = [_float(cell) for cell in cells]

@@ -27,7 +27,16 @@ from surepick.cli.options import (
     says,
 )
 from surepick.cli.output import Code, Format, check_targets, print_error, print_roles, results
-from surepick.cli.studies import GroupOptions, Groups, StorageOptions, StudyOptions, command, group_of, printing
+from surepick.cli.studies import (
+    GroupOptions,
+    Groups,
+    StorageOptions,
+    StudyOptions,
+    command,
+    group_flags,
+    group_of,
+    printing,
+)
 from surepick.errors import EntryWarning, InvalidInput, SurepickError, listed
 from surepick.reporting.study_words import (
     IF_SLIP,
@@ -129,7 +138,7 @@ def create(  # noqa: PLR0913 (every argument is an option of its own)
         print_roles(results(), f"arms: {own.describe(settings['model'])}")
         printing.say(f"Study {name} is in {storage.address}: {printing.aim_words(study)}.")
         printing.say(printing.registration_words(study))
-        printing.say(f"Next: {place.command('ask', storage, name)}")
+        printing.say(f"Next: {place.command(shlex.join(['ask', *group_flags(study)]), storage, name)}")
     return Code.OK
 
 
@@ -196,7 +205,7 @@ def ask(
         if len(mine) > len(asks):
             n = len(mine) - len(asks)
             printing.say(f"{n} more {'is' if n == 1 else 'are'} open: {where.next('pending', study)}")
-        printing.say(f"Next: {where.next(f'tell {asks[0].id} VALUE', study)}")
+        _say_next(study, asks, f"tell {asks[0].id} VALUE", where)
     return Code.OK
 
 
@@ -230,7 +239,18 @@ def _say_sheet(study: "Study", asks: "Sequence[StudyAsk]", sheet: Path, where: S
     n = len(asks)
     printing.say(f"{n} ask{'' if n == 1 else 's'} in {sheet}: fill in the column value, and leave the column ask.")
     printing.say_order(study)
-    printing.say(f"Next: {where.next(shlex.join(['tell', '--file', str(sheet)]), study)}")
+    _say_next(study, asks, shlex.join(["tell", "--file", str(sheet)]), where)
+
+
+def _say_next(study: "Study", asks: "Sequence[StudyAsk]", words: str, where: StudyOptions) -> None:
+    """Say how to tell the values of these asks, with their label if they need one and have none."""
+    flags = [] if all(one.group for one in asks) else group_flags(study)
+    if flags:
+        printing.say(
+            "Some of these asks do not say where or when they are measured, which --groups offset needs with each "
+            "value. Say it with the next asks: pairs of arms then stay in one group."
+        )
+    printing.say(f"Next: {where.next(' '.join([words, *flags]), study)}")
 
 
 def _say_why_none(study: "Study", where: StudyOptions) -> None:
