@@ -385,7 +385,7 @@ def test_audit_says_why_so_many(decided: Shell) -> None:
     """One sentence for a number that surepick chose, none for a number that was given."""
     lines = decided("audit").out.splitlines()
     assert lines[0].endswith("check pulls are planned.")
-    assert lines[1].startswith("Why so many: they show a misfit of half the lead")
+    assert lines[1].startswith("Check pulls look for a misfit of half the lead")
     assert lines[1].endswith("Fewer: surepick audit N.")
 
 
@@ -634,7 +634,7 @@ def test_reopening_says_what_it_costs(decided: Shell) -> None:
     assert "arm A is retired already" in decided("reopen", "--retire", "A", "--reason", "again").err
     assert "the study is not over" in decided("reopen", "--reason", "why not").err
     ask = decided("ask", "--format", "json").json["asks"][0]["id"]
-    assert f"No longer awaited: ask {ask};" in decided("reopen", "--delta", "0.01", "--reason", "strict").out
+    assert f"surepick no longer waits for ask {ask}," in decided("reopen", "--delta", "0.01", "--reason", "strict").out
     assert "The risk of all 4 eras together: 0.11." in decided("certificate", "--out", "third.json").out
     decided("export", "log.csv")
     assert "Note: risk of all 4 eras together: 0.11." in decided("verify", "third.json", "--log", "log.csv").out

@@ -482,7 +482,7 @@ def views(
         return white, own, NumberedVectors(candidates, seed, back=white.back)
     rows = own if candidates is None else white.view_of(as_candidates("candidates", candidates, arms))
     if len(rows.copies(0)) == rows.n_arms:
-        raise InvalidInput("`candidates` must have at least two different rows, got one; add rows, one is no choice.")
+        raise InvalidInput("`candidates` must have at least two different rows, got one; add rows.")
     return white, own, rows
 
 

@@ -159,7 +159,7 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
     save: Annotated[Path | None, says("Write the result to this .json file.")] = None,
     report: Annotated[Path | None, says("Write a page about the result to this .html file.")] = None,
     runs: Annotated[int | None, says("Demonstration: runs for each number of arms.")] = None,
-    jobs: Annotated[int | None, says("Demonstration: processes, -1 for one per core.")] = None,
+    jobs: Annotated[int | None, says("Demonstration: number of processes; -1 starts one per core.")] = None,
     out: Annotated[Path | None, says("Demonstration: folder of runs and plots (default out).")] = None,
     output: Output = Format.TABLE,
 ) -> int:

@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple, final
+from typing import Literal, NamedTuple, final
 
 import numpy as np
 

@@ -262,7 +262,7 @@ class Spec:
     noise: "NoiseName | NoiseModel" = _declared(
         "same",
         "Noise whose level is learnt: normal with the same level for all arms (default); with one for each arm: "
-        "per-arm; of any law that is symmetric around 0: symmetric; or whatever it is, if it does not depend on the "
+        "per-arm; of any law that is symmetric around 0: symmetric; of any law that does not depend on the "
         "arm: any.",
         in_plan=True,
         flag_type=NoiseName,
@@ -335,7 +335,7 @@ class Spec:
     )
     margin: float = _declared(
         0.0,
-        "Beside --control: how much worse an arm may be and still be met (default 0).",
+        "Beside --control: an arm that is at most this much worse is called met too (default 0).",
         _check("check_number", "margin", needed="a number of at least 0", allowed=lambda x: x >= 0.0),
         in_identity="if set",
         in_log="if set",
@@ -401,14 +401,14 @@ class Spec:
     seed: int = _declared(0, "Seed of everything random.", _check("check_seed"), in_plan=True)
     earlier: Earlier = _declared(
         "guidance",
-        "What results from before the first ask are. guidance (default): plans and bets rest on them, and no claim "
-        "does. evidence: they count; say so only if arms and options were fixed before the first of them was seen, "
-        "each arm was chosen from results before it, none is left out, and they are in the order of measuring.",
+        "How results from before the first ask are used. guidance (default): they guide plans and bets, and no claim "
+        "rests on them. evidence: they count; choose this only if arms and options were fixed before the first of them "
+        "was seen, each arm was chosen from results before it, none is left out, and their order is that of measuring.",
         partial(_one_of, "earlier", ("evidence", "guidance")),
     )
     groups: Groups = _declared(
         "watch",
-        "What follows from the labels of measurements, such as the day or the bench. watch (default): a bench that "
+        "How labels of measurements are used, such as the day or the bench. watch (default): a bench that "
         "reads high is named. offset: days, benches and plates may read high or low, and the answer does not depend on "
         "that.",
         partial(_one_of, "groups", get_args(Groups)),

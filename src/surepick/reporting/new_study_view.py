@@ -59,10 +59,13 @@ MORE: Mapping[str, OptionField] = {
         "Control, if every arm is to be compared with one",
         "Name of that arm, such as the recipe in use: each other arm is called better or worse.",
     ),
-    "margin": OptionField("Margin beside a control", "How much worse than the control an arm may be and still be met."),
+    "margin": OptionField(
+        "Margin beside a control", "An arm that is at most this much worse than the control is called met too."
+    ),
     "calls": OptionField(
         "Calls: what the risk is about",
-        "Beside a threshold or a control alone. With fdr a small share of the calls may be wrong; fewer measurements.",
+        "Only with a threshold or a control. With fdr a small share of the calls may be wrong, which takes fewer "
+        "measurements.",
         {"all": "all: hardly any call is wrong", "fdr": "fdr: few calls are wrong"},
     ),
     "groups": OptionField(
@@ -77,12 +80,12 @@ MORE: Mapping[str, OptionField] = {
     "rounds": OptionField("Rounds, beside a batch", "Most batches; this takes the place of the budget."),
     "pool": OptionField(
         "Pool: number of items, such as questions",
-        "Every arm has one fixed score on each item, and the best has the largest mean over all. For pass or fail, or "
-        "numbers between bounds.",
+        "Every arm has one fixed score on each item, and the best has the largest mean over all. Scores are pass or "
+        "fail, or numbers between bounds.",
     ),
     "noise": OptionField(
         "Noise, where the scatter is learnt",
-        "What is assumed of it: the less, the more measurements. Not for pass or fail, nor for bounds.",
+        "Weaker assumptions take more measurements. Leave this as it is for pass or fail, and for bounds.",
         {
             "same": "same: normal, as large for every arm",
             "per-arm": "per-arm: normal, larger for some arms",
@@ -96,7 +99,7 @@ MORE: Mapping[str, OptionField] = {
     ),
     "goal": OptionField(
         "Goal: what ends the study",
-        "A proved answer, or a budget that is spent to its end; the answer is then the best estimate.",
+        "The study ends with a proved answer, or with a spent budget. A spent budget answers with the best estimate.",
         {"confidence": "confidence: a proved answer", "fixed-budget": "fixed-budget: a spent budget"},
     ),
 }

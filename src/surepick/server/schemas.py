@@ -97,7 +97,7 @@ Arms = Table | VectorArms
 class Request(Body):
     """A request that is named in the log."""
 
-    worker: Annotated[str | None, Field(max_length=200, description="Who; default: the label of the token.")] = None
+    worker: Annotated[str | None, Field(max_length=200, description="Worker; default: the label of the token.")] = None
 
 
 class NewStudy(Request):
@@ -146,7 +146,9 @@ class Results(Request):
     """Results without asks: one, or a list in the order of measuring, taken in as a whole or not at all."""
 
     results: Annotated[list[ArmValue], Field(min_length=1, max_length=MOST_ROWS)]
-    earlier: bool | None = Field(default=None, description="Whether these guide and are no evidence; lists always.")
+    earlier: bool | None = Field(
+        default=None, description="True if these results are guidance; those of a list always are."
+    )
 
 
 class Change(Request):

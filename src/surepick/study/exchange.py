@@ -277,7 +277,7 @@ def check_replaceable(state: State, path: Path) -> None:
         values = sheet_values(state, open_table(path))
     except SurepickError as error:
         raise InvalidInput(
-            f"{path} is there already, and is no sheet of asks of this study; choose another."
+            f"{path} exists already and is not a sheet of asks of this study; choose another file."
         ) from error
     if any(not one.results for one, *_ in values):
         raise InvalidInput(f"{path} has values that are not told yet; tell them by `tell --file`, or choose another.")

@@ -99,7 +99,8 @@ def create(  # noqa: PLR0913 (every argument is an option of its own)
         str, says('How long an ask is kept for its worker: "30m", "2h", "3d", or "none" for ever.')
     ] = "1d",
     group_by: Annotated[
-        Factor | None, says("Label every value with the worker who tells it: a bench that reads high is then seen.")
+        Factor | None,
+        says("Label every value with the worker who tells it. surepick then sees a bench that reads high."),
     ] = None,
 ) -> int:
     """Create a study from a file of arms. The study lives in one file, for several people and many days."""
@@ -589,7 +590,7 @@ def say_standing(study: "Study", where: StudyOptions) -> None:
 def fail(
     ask: Annotated[int, typer.Argument(metavar="ASK", help="Number of the ask.")],
     *,
-    reason: Annotated[str, says("Why, in a few words; the log keeps it.")] = "",
+    reason: Annotated[str, says("The reason, in a few words; the log keeps it.")] = "",
     where: StudyOptions,
 ) -> int:
     """Give up an ask; the study asks for it again. Once you have seen a value, you must tell the value."""
@@ -600,7 +601,7 @@ def fail(
         study.fail(ask, reason=reason, worker=where.who)
         printing.say(failed_words(study.state, ask, was_open=was_open))
         if was_open and not reason:
-            printing.say("No reason is in the log, and a certificate says so; give the next one by --reason.")
+            printing.say("The log has no reason, and a certificate says so. Next time give a reason by --reason.")
     return Code.OK
 
 

@@ -33,9 +33,7 @@ N_SHOWN = 4
 OUTCOMES = {
     "ok": "All of it follows from the log{within}. {claim}",
     "not ok": "Do not rely on this certificate with this log.",
-    "unchecked": (
-        "This version cannot check all of the certificate{elsewhere}. From the log follows: {claim}"
-    ),
+    "unchecked": ("This version cannot check all of the certificate{elsewhere}. The log proves this: {claim}"),
 }
 """The last line of a check."""
 
@@ -221,11 +219,15 @@ def verify(
     log: Annotated[
         Path | None, says("The log, as surepick export writes it: .csv, .parquet or .json (needed).")
     ] = None,
-    public_key: Annotated[Path | None, says("Key of who must have signed it, a .pem file.")] = None,
+    public_key: Annotated[Path | None, says("Public key of the signer that you expect, a .pem file.")] = None,
     tokens: Annotated[Path | None, says("Write the time stamps of the log to this folder, for openssl.")] = None,
     arms: Annotated[Path | None, says("Your copy of the file of arms, if the log has them in a file.")] = None,
     trust: Annotated[
-        bool, says("Do whatever the log asks for: however long it takes, and with the files it names.", "--trust")
+        bool,
+        says(
+            "Trust the log: do all that it asks for, however long, and read the files that it names.",
+            "--trust",
+        ),
     ] = False,
     output: Output = Format.TABLE,
 ) -> int:
