@@ -225,6 +225,16 @@ def test_a_sheet_on_standard_output(bench: Path, here: Here) -> None:
     assert "has no value yet" in here(bench, "tell", "--file", "empty.csv").stdout
 
 
+def test_asks_of_a_sheet_without_a_value_are_named(bench: Path, here: Here) -> None:
+    """A sample may be lost, and whoever fills in the sheet must know what to do then."""
+    here(bench, "ask", "-n", "4", "--output", "back.csv")
+    (bench / "back.csv").write_text("ask,value\n1,69.8\n2,\n3,70\n4,\n")
+    said = here(bench, "tell", "--file", "back.csv").stdout
+    assert "No value yet for ask 2 and ask 4. If a sample is lost: surepick fail 2 --reason WHY\n" in said
+    here(bench, "fail", "2", "4", "--reason", "spilt")
+    assert "No value yet" not in here(bench, "tell", "--file", "back.csv").stdout
+
+
 def test_every_bad_line_is_named_and_nothing_is_recorded(bench: Path, here: Here) -> None:
     """Each in a line of its own: another arm, no ask, no number, a line twice, and a thousand or one."""
     here(bench, "ask", "-n", "5")

@@ -257,12 +257,17 @@ MISTAKES = {
     ("tell", "1", "18,2 MPa"): "got '18,2 MPa'; write decimals as 0.53 or 0,53; leave out the unit.",
     ("tell", "1", "1,500"): "'1,500' could be 1.500 or 1500",
     ("tell", "1", "0.5", "--amr"): "there is no option --amr",
-    ("tell", "7", "0.5"): "there is no ask 7; the open asks are none.",
+    ("tell", "7", "0.5"): "there is no ask 7; no ask is open.",
     ("status", "--study", "paint"): "did you mean 'paints'?",
     ("void", "1", "--reason", "spilt"): "there is no measurement 1",
     ("void", "1"): "Missing option '--reason'",
     ("asks",): "Did you mean 'ask'?",
-    ("create", "paints.csv"): "there is a study 'paints' in surepick.db already; go on with it (surepick ask)",
+    (
+        "create",
+        "paints.csv",
+    ): "there is a study 'paints' in surepick.db already, with its arms as they were; go on "
+    "with it (surepick ask), begin anew (surepick delete paints), or choose another --name.",
+    ("create", "paints.csv", "--name", "more", "--control", "EE"): "use one of the arms' names, such as 'E'.",
     ("create",): "a study needs arms",
     ("create", "--sphere", "3", "--epsilon", "0.1"): "needs a name; add --name NAME.",
     ("create", "paints.csv", "--hypercube", "3"): "one set of arms is needed",
@@ -288,6 +293,18 @@ def test_a_mistake_is_one_line(paints: Shell) -> None:
         assert (done.code, done.out) == (2, ""), words
         assert said in done.err
     assert paints("status", "--format", "json").json["n_events"] == before
+
+
+def test_several_asks_are_given_up_at_once(paints: Shell) -> None:
+    """With one reason; of an ask that has a result the measurement is named that may be void."""
+    paints("ask", "-n", "4")
+    paints("tell", "1", "0.5")
+    done = paints("fail", "2", "3", "--reason", "plate dropped")
+    assert [line.partition(" (")[0] for line in done.out.splitlines()] == ["Ask 2", "Ask 3"]
+    assert [one["id"] for one in paints("pending", "--format", "json").json] == [4]
+    refused = paints("fail", "1")
+    assert "ask 1 has a result; surepick void measurement 1 if it does not count." in refused.err
+    assert "begin anew" not in paints("create", "paints.csv").err
 
 
 def test_four_terminals(paints: Shell) -> None:

@@ -290,6 +290,21 @@ def test_the_learner_of_a_later_era_is_the_one_described(monkeypatch: pytest.Mon
         assert "describes another learner" in verify(sealed(study.certificate(), rows), rows).problems[0]
 
 
+def test_a_log_that_a_spreadsheet_saved_is_refused_with_a_remedy(study: Study, tmp_path: Path) -> None:
+    """Other letters, or semicolons and other quotes."""
+    log = tmp_path / "log.csv"
+    study.export("csv", log)
+    rows = [*csv.reader(log.read_text(encoding="utf-8").splitlines())]
+    with log.open("w", encoding="cp1252", newline="") as file:
+        csv.writer(file, delimiter=";").writerows([*rows, ["Härter"]])
+    with pytest.raises(InvalidInput, match=r"spreadsheet program may have saved it; export the log again\.$"):
+        read_log(log)
+    with log.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, delimiter=";").writerows(rows)
+    with pytest.raises(InvalidInput, match=r"export (the log|it) again\.$"):
+        read_log(log)
+
+
 def test_nothing_is_hidden_beside_what_is_checked(study: Study, tmp_path: Path) -> None:
     """A key twice, a column more, a signer beside the signature."""
     log = tmp_path / "log.csv"

@@ -37,7 +37,7 @@ from surepick.core.design.targets import Target
 from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import SMALLEST_SQUARE, Mixture, log_sum_exp
 from surepick.core.linalg import inverse_factor, triangular, upper_inverse
-from surepick.errors import InvalidInput
+from surepick.errors import InvalidInput, nearest
 from surepick.types import Array, BoolArray, IntArray
 
 MIXTURE = Mixture.default()
@@ -194,7 +194,8 @@ class WhitenedArms(ArmSet):
         if isinstance(arm, str) and self.names is not None:
             if arm not in self._numbers:
                 raise InvalidInput(
-                    f"`arm` must name an arm, got {arm!r}; use one of the arms' names, such as {self.names[0]!r}."
+                    f"`arm` must name an arm, got {arm!r}; use one of the arms' names, such as "
+                    f"{nearest(arm, self.names) or self.names[0]!r}."
                 )
             return self._numbers[arm]
         with suppress(InvalidInput):

@@ -4,7 +4,8 @@ import csv
 import io
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -116,7 +117,7 @@ def read_log(path: Path) -> list[Row]:
         match _checked(path, OF_LOGS).suffix.lower():
             case ".csv":
                 csv.field_size_limit(2**31 - 1)
-                with path.open(encoding="utf-8", newline="") as file:
+                with path.open(encoding="utf-8", newline="") as file, _refusing_spreadsheets(path):
                     titles, *cells = csv.reader(file, strict=True)
                     records: list[Any] = [once_each([*zip(titles, row, strict=True)]) for row in cells]
             case ".json":
@@ -129,9 +130,20 @@ def read_log(path: Path) -> list[Row]:
         if not is_log or [str(one["n"]) for one in records] != [str(n) for n in range(1, len(records) + 1)]:
             raise InvalidInput(
                 f"{path} must be a log with the columns n, hash and event, all events from 1 on, as `surepick export` "
-                "writes it."
+                "writes it; a spreadsheet program saves another one, so export it again."
             )
         return [Row(n, str(one["event"]), str(one["hash"])) for n, one in enumerate(records, start=1)]
+
+
+@contextmanager
+def _refusing_spreadsheets(path: Path) -> Iterator[None]:
+    """Say what has probably happened to a file that has other letters or quotes than `export` writes."""
+    try:
+        yield
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InvalidInput(
+            f"cannot read {path}: {error}. A spreadsheet program may have saved it; export the log again."
+        ) from error
 
 
 def once_each(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
@@ -309,7 +321,7 @@ def sheet_values(
     titles = {str(title).strip().lower(): title for title in table.columns}
     if not {"ask", "value"} <= titles.keys():
         raise InvalidInput(
-            f"{table.title} must have the columns ask and value, as `surepick ask --format xlsx` writes them, got "
+            f"{table.title} must have the columns ask and value, as `surepick ask --output` writes them, got "
             f"{', '.join(map(str, table.columns))}."
         )
     asks, values = _blanked(table[titles["ask"]]), _blanked(table[titles["value"]])
@@ -345,9 +357,7 @@ def changed_columns(state: State, table: Table) -> list[str]:
 
     A result that stands in another column than value is found by this.
     """
-    titles = {str(title).strip().lower(): title for title in table.columns}
-    numbers = [parse_number(text_of(cell)) for cell in _blanked(table[titles["ask"]])]
-    records = [state.attempts.get(-1 if number is None else int(number)) for number in numbers]
+    records = _asks_of_rows(state, table)
     factors = {factor for one in state.attempts.values() for factor, _ in one.group}
     found = []
     for title in table.columns:
@@ -361,6 +371,17 @@ def changed_columns(state: State, table: Table) -> list[str]:
                 found.append(name)
                 break
     return found
+
+
+def asks_in(state: State, table: Table) -> list[AskRecord]:
+    """Return the asks of a sheet."""
+    return [one for one in _asks_of_rows(state, table) if one is not None]
+
+
+def _asks_of_rows(state: State, table: Table) -> list[AskRecord | None]:
+    titles = {str(title).strip().lower(): title for title in table.columns}
+    numbers = [parse_number(text_of(cell)) for cell in _blanked(table[titles["ask"]])]
+    return [state.attempts.get(-1 if number is None else int(number)) for number in numbers]
 
 
 def _is_same(cell: Any, asked: Any) -> bool:

@@ -129,8 +129,8 @@ def find_ask(state: State, ask: int | StudyAsk) -> AskRecord:
     id_ = ask.id if isinstance(ask, StudyAsk) else ask
     one = state.attempts.get(id_) if type(id_) is int else None
     if one is None:
-        shown = ", ".join(map(str, list(state.open)[:8])) or "none"
-        raise InvalidInput(f"there is no ask {id_!r}; the open asks are {shown}.")
+        shown = ", ".join(map(str, list(state.open)[:8]))
+        raise InvalidInput(f"there is no ask {id_!r}; {f'the open asks are {shown}' if shown else 'no ask is open'}.")
     if isinstance(ask, StudyAsk) and ask.arm != one.arm:
         raise Conflict(f"ask {one.id} is of arm {state.roster.label(one.arm)} in this study, got one of {ask.name}.")
     return one

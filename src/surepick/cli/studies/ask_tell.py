@@ -127,9 +127,12 @@ def create(  # noqa: PLR0913 (every argument is an option of its own)
     if place.exists:
         with place.opened() as storage:
             if name in storage.names():
+                go_on = place.command("ask", storage, name)
+                is_new = any(one.name == name and one.n_events == 1 for one in storage.summaries())
+                anew = f", begin anew ({place.command(shlex.join(['delete', name]), storage, name)})" if is_new else ""
                 raise InvalidInput(
-                    f"there is a study {name!r} in {storage.address} already; go on with it "
-                    f"({place.command('ask', storage, name)}), or choose another --name."
+                    f"there is a study {name!r} in {storage.address} already, with its arms as they were; go on with "
+                    f"it ({go_on}){anew}, or choose another --name."
                 )
     own, settings = arms_and_settings(source, value, table, learner)
     # By its address: what is refused makes no file.
@@ -323,6 +326,7 @@ def _tell_file(file: Path, groups: GroupOptions, where: StudyOptions, output: Fo
             told = study.tell_file(file, worker=where.who, **groups.of_file, questions=False)
         if told or output is not Format.TABLE:
             _say_told(study, told, n_before, where, output, asks=not yes)
+            _say_missing(study, file, where, output)
         elif changed := _changed_columns(study, file):
             raise InvalidInput(
                 f"{file} has no value in the column value, but other cells were filled in or changed, in {changed}; "
@@ -331,6 +335,18 @@ def _tell_file(file: Path, groups: GroupOptions, where: StudyOptions, output: Fo
         else:
             printing.say(f"{file} has no value yet; fill in the column value.")
     return Code.OK
+
+
+def _say_missing(study: "Study", file: Path, where: StudyOptions, output: Format) -> None:
+    """Say which asks of a sheet have no value yet, and what to do if a sample is lost."""
+    from surepick.arms.tables.sources import open_table  # noqa: PLC0415 (`--help` stays quick)
+    from surepick.study.exchange import asks_in  # noqa: PLC0415
+
+    if output is not Format.TABLE or study.stopped:
+        return
+    if left := [one.id for one in asks_in(study.state, open_table(file)) if one.id in study.state.open]:
+        numbers, lost = listed([f"ask {one}" for one in left]), where.next(f"fail {left[0]} --reason WHY", study)
+        printing.say(f"No value yet for {numbers}. If a sample is lost: {lost}")
 
 
 def _changed_columns(study: "Study", file: Path) -> str:
@@ -588,19 +604,20 @@ def say_standing(study: "Study", where: StudyOptions) -> None:
 
 @command
 def fail(
-    ask: Annotated[int, typer.Argument(metavar="ASK", help="Number of the ask.")],
+    asks: Annotated[list[int], typer.Argument(metavar="ASK...", help="Numbers of asks.")],
     *,
     reason: Annotated[str, says("The reason, in a few words; the log keeps it.")] = "",
     where: StudyOptions,
 ) -> int:
-    """Give up an ask; the study asks for it again. Once you have seen a value, you must tell the value."""
+    """Give up asks; the study asks for them again. Once you have seen a value, you must tell the value."""
     with where.loaded() as study:
-        was_open = ask in study.state.open
-        if was_open and not reason and sys.stdin.isatty():
+        were_open = {ask for ask in asks if ask in study.state.open}
+        if were_open and not reason and sys.stdin.isatty():
             reason = _typed("Why is it given up? The log keeps the reason, and certificates show it: ")
-        study.fail(ask, reason=reason, worker=where.who)
-        printing.say(failed_words(study.state, ask, was_open=was_open))
-        if was_open and not reason:
+        for ask in dict.fromkeys(asks):
+            study.fail(ask, reason=reason, worker=where.who)
+            printing.say(failed_words(study.state, ask, was_open=ask in were_open))
+        if were_open and not reason:
             printing.say("The log has no reason, and a certificate says so. Next time give a reason by --reason.")
     return Code.OK
 
