@@ -236,8 +236,8 @@ class Spec:
         groups: what follows from the labels of measurements, such as the day or the bench. "watch" (default): labels
             are recorded, and a bench that reads high is named and contradicts the model. "offset": every day, bench or
             plate may read high or low by an amount of its own. Offsets are regressed out of every block, so no answer
-            depends on them, and arms are measured in pairs. Every measurement needs its label then, known before its
-            value. For the betting rule; the result has no intervals (docs/groups.md).
+            depends on them, and arms are measured in pairs. Every measurement needs its label then, the right one,
+            chosen without a look at values. For the betting rule; the result has no intervals (docs/groups.md).
         edition: 1 asks for the arms that releases before edition 2 asked for, to repeat a run of theirs. Logs, studies
             and result files keep their edition by themselves.
         own: options of the algorithm, where it is given by name.

@@ -84,7 +84,8 @@ OF_ORIGINAL = (
 )
 OF_OFFSETS = (
     "Offsets of the groups ({factors}) were regressed out of every block: a group may read high or low as a whole. "
-    "Which group a measurement belongs to was said with its ask, or has nothing to do with the noise of its own block."
+    "Every measurement has the label of its own group, and which group that is has nothing to do with the noise of its "
+    "block."
 )
 MOST_NAMED = 4
 """Forks that a sentence names; the entry `forks` has all of them."""
