@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 from typing import Any
@@ -148,7 +149,7 @@ def test_every_noise_model_can_be_simulated(noise: dict) -> None:
         ({"noise_std": -2.0}, "noise_std"),
         ({"noise_std": "unknown"}, "noise_std"),
         ({"audit": -1}, "audit"),
-        ({"algorithm": sp.algorithms.Rage}, r"algorithm.*surepick.algorithms.names\(\)"),
+        ({"algorithm": sp.algorithms.Rage}, r"got the class Rage; write `Rage\(\)`"),
         ({"algorithm": sp.algorithms.Rage(), "constants": "printed"}, "pass it to Rage"),
         ({"candidates": np.eye(3)}, "candidates.*the problem brings"),
         ({"arms": np.eye(3)}, "arms.*the problem brings"),
@@ -448,6 +449,9 @@ def test_traces_say_the_way_of_a_run() -> None:
     assert len(canvas.axes[0].lines) == 3 + len(weights) + 1  # and the entry of the legend
     with pytest.raises(InvalidInput, match="trace=True"):
         plain.plot_shares()
+    with pytest.raises(InvalidInput, match="`run` must be below the number of traces, 2, got 2"):
+        runs.plot_shares(run=2)
+    assert re.fullmatch(r"Trace\(\d+ pulls at \d+ times, 3 arms, evidence [\d.]+\)", repr(runs.traces[0]))
     with pytest.raises(InvalidInput, match="`trace` needs a list of arms"):
         simulate(problems.sphere_set(2), n_runs=1, trace=True)
 

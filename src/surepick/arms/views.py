@@ -376,9 +376,12 @@ class Task:
 
     @property
     def noise_std(self) -> float:
-        """The scale of the noise, for rules that need one."""
+        """The scale of the noise, for rules and samplers that need one."""
         if self.given_noise_std is None:
-            raise InvalidInput("`noise_std` must be given here, got None; this rule needs the level of the noise.")
+            raise InvalidInput(
+                "`noise_std` must be given here, got None: `task.noise_std` was read, and the noise is learnt. A "
+                "sampler of your own can take `surepick.core.noise.noise_estimate(context.estimate)` instead."
+            )
         return self.given_noise_std
 
     @property

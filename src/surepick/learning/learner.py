@@ -436,6 +436,12 @@ def _parts(composed: Any, algorithm: str) -> tuple[Sampler, Rule]:
     """Return what `compose` of an algorithm returned, if it is a sampler and a rule."""
     if isinstance(composed, tuple) and len(composed) == 2:
         sampler, rule = composed
+        for part, its_place in ((sampler, "sampler"), (rule, "rule")):
+            if isinstance(part, type):
+                raise InvalidInput(
+                    f"`compose` of {algorithm} must return objects, got the class {part.__name__} as the {its_place}; "
+                    f"write `{part.__name__}(...)`."
+                )
         lacks = [name for name in ("open", "next", "pulls_per_nat") if not callable(getattr(sampler, name, None))]
         if not lacks and callable(getattr(rule, "start", None)):
             if (claim := getattr(rule, "guarantee", None)) not in CLAIMS:

@@ -429,7 +429,12 @@ class LearnerState:
 
     def started(self, start: Start | None) -> RuleState:
         """Return a fresh state of the rule, or one that starts from earlier evidence."""
-        state = self._setting.rule.start(self._setting.task)
+        state: object = self._setting.rule.start(self._setting.task)
+        if not isinstance(state, RuleState):
+            raise InvalidInput(
+                f"`start` of the rule {self._setting.rule.name!r} must return a `RuleState`, got {state!r}; subclass "
+                "`surepick.stopping.RuleState` and return an object of it."
+            )
         if start is not None:
             state.go_on(*start)
         return state

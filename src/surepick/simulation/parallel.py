@@ -27,7 +27,7 @@ from typing import Any, Literal, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from surepick.algorithms import as_algorithm, check_options
+from surepick.algorithms import as_algorithm, check_algorithm_object, check_options
 from surepick.core.checks import check_count, check_delta, check_epsilon, check_seed
 from surepick.errors import InvalidInput, SurepickError
 from surepick.learning.learner import Learner
@@ -483,14 +483,9 @@ def _check_kinds(
             "`surepick.problems` has many, `surepick.problems.Problem(X=..., theta=..., name=...)` makes your own, and "
             "so does a class with X, name, pull(arm, rng) and loss(answer)."
         )
+    check_algorithm_object(algorithm)
     is_flag = isinstance(progress, bool | np.bool_)
     for name, value, is_right, needed in (
-        (
-            "algorithm",
-            algorithm,
-            isinstance(algorithm, str) or (hasattr(algorithm, "compose") and not isinstance(algorithm, type)),
-            "a name or an object such as `surepick.algorithms.Rage()`; `surepick.algorithms.names()` lists the names",
-        ),
         ("bounds", bounds, isinstance(bounds, bool | np.bool_), "True or False"),
         ("progress", progress, is_flag or callable(progress), "True, False or a function of (runs done, runs in all)"),
     ):

@@ -125,6 +125,11 @@ class Trace(NamedTuple):
     weights: Array
     """Weights w(t) of the design in force (T, K); NaN where the algorithm follows none."""
 
+    def __repr__(self) -> str:
+        """Return the size alone: the tables fill screens."""
+        n_times, n_arms = self.counts.shape
+        return f"Trace({self.times[-1]} pulls at {n_times} times, {n_arms} arms, evidence {self.evidence[-1]:.3g})"
+
     @property
     def shares(self) -> Array:
         """Share of every arm among the pulls (T, K), to set beside the weights of `characteristic_time`."""
