@@ -81,7 +81,10 @@ def test_the_angle_of_one_best_arm_is_soares_problem() -> None:
 def test_both_algorithms_are_near_the_published_means() -> None:
     """Of 500 runs each; the standard deviation is the published one."""
     options: dict[str, Any] = {"variant": "paper", "norm_bound": 1.0, "m": 2, "n_jobs": 1, "seed": 11}
-    published = (("m-lingape", {"width": "largest-norm"}, 198.4, 61.3), ("lingifa", {}, 213.4, 62.7))
+    published: tuple[tuple[str, dict[str, Any], float, float], ...] = (
+        ("m-lingape", {"width": "largest-norm"}, 198.4, 61.3),
+        ("lingifa", {}, 213.4, 62.7),
+    )
     for name, own, mean, std in published:
         runs = sp.simulate(reda_angle(), name, n_runs=12, **options | own)
         assert runs.correct.all()

@@ -9,7 +9,7 @@ list: `means = [[1.0, 0.5, 0.0]]`.
     n_runs = 200, quick_runs = 20           runs of each cell: in full, and by default
     seed = 100, max_pulls = 1000000
     own_seeds = false                       optional: problem i of the grid has its own seed, seed + i
-    bounds = false                          optional: also the lower bound of each run's instance
+    bounds = false                          optional: also the lower bound of each run's instance, for normal noise
     [[problems]]
     name = "many_arms"                      a function of `surepick.problems`, `simulation.problems_published` or
                                             `simulation.datasets`, or an entry point in the group `surepick.problems`
