@@ -331,7 +331,7 @@ def test_no_leader_yet_without_a_model_asks_for_a_pull_of_each_arm() -> None:
     arms, rng = sp.FiniteArms(np.eye(3)), np.random.default_rng(0)
     result = sp.identify(arms, lambda _: rng.standard_normal(), model="unstructured", max_pulls=2)
     assert result.explain() == (
-        "No leader yet: 2 pulls of 2 different arms leave arms that were never measured. Each needs a pull."
+        "No leader yet: 2 pulls of 2 arms leave arms that were never measured. Each needs a pull."
     )
     said = facts(result, label_of(result), epsilon_is=EPSILON_IS)
     assert said == {"leader": "none yet: 2 pulls leave arms that were never measured"}

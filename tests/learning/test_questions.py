@@ -35,7 +35,7 @@ def test_a_shifted_point_is_found_and_repaired() -> None:
     assert (69.95 - found.expected) / (found.margin / questions.MARGINS[2]) == pytest.approx(-0.338, abs=5e-4)
     words = found.words("surepick correct 5 69.95")
     assert words.startswith("699.5 is recorded, far from about 70.05 +- 0.94. Did you mean 69.95?")
-    assert "if they say 699.5, the value stays, odd values count" in words
+    assert "If they say 699.5, the value stays: odd values count. If it was mistyped, correct it: surepick" in words
     assert words.endswith("Do not measure again.")
 
 

@@ -254,7 +254,7 @@ def test_frame_without_pandas_is_columns(monkeypatch: pytest.MonkeyPatch) -> Non
         (example(stopped=False, interrupted=True), ["Interrupted after 3 pulls. Not decided. Leader oak."]),
         (example(stopped=False, interrupted=True, best_name=None), ["Leader oak."]),
         (example(stopped=False, epsilon_bound=math.inf, remaining=math.nan), ["how many cannot be said yet"]),
-        (no_leader(), ["No leader yet: 1 pull of 1 different arm cannot show"]),
+        (no_leader(), ["No leader yet: 1 pull of 1 arm cannot show"]),
         (no_leader(interrupted=True), ["Interrupted after 1 pull. No leader yet"]),
         (
             example(noise_contradicted=True, guarantee="withdrawn", noise_std=2.5),

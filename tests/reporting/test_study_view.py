@@ -299,7 +299,7 @@ def test_a_verdict_without_other_intervals_keeps_the_likely_ones() -> None:
 @pytest.mark.parametrize("text", ["1 234,5", "12 345", "1 234 567", "3.1; -1\u00a0234,5", "1 234,5 1 240,1"])
 def test_spaces_between_thousands_are_no_list(text: str) -> None:
     """A number that may be one or several is refused, with both spellings."""
-    with pytest.raises(InvalidInput, match=r"could be one value or [23]; write -?[0-9.]+ for one, or .*; .* for [23]"):
+    with pytest.raises(InvalidInput, match=r"one value or [23]; write '-?[0-9.]+' for one value, or '.*; .*' for [23]"):
         typed_numbers(text)
 
 

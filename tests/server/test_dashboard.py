@@ -145,9 +145,15 @@ def test_a_study_from_the_first_ask_to_the_certificate(
             field.press("Enter")
             page.get_by_text(f"(measurement {n}, ").wait_for()
         assert page.locator("#leaderboard tbody tr").count() == 6
+        # What is proved of each arm is not beside the screen, and three are asked for again.
+        board = page.locator("#leaderboard .box")
+        assert board.evaluate("box => box.scrollWidth <= box.clientWidth")
+        assert board.get_by_text("not excluded").filter(visible=True).count() == 6
+        assert page.get_by_label("Measurements").input_value() == "3"
 
         # A value with a shifted point is recorded, and questioned.
         if not page.locator("article.ask").count():
+            page.get_by_label("Measurements").fill("1")
             page.get_by_role("button", name="Ask", exact=True).click()
         field, name = open_ask(page)
         field.fill(f"{100 * round(MEANS[name], 2):.0f}")
@@ -222,6 +228,7 @@ def test_every_state_is_for_everybody(browser: Any, server: RunningServer, width
     with visiting(browser, width=width, scheme=scheme) as page:
         page.goto(server.url)
         check(page)
+        assert all(box["height"] < 40 for box in [one.bounding_box() for one in page.locator(".state:visible").all()])
         states = page.locator("tbody tr").all_inner_texts()
         assert ["withdrawn" in states[2], "budget ended" in states[1], "measuring" in states[0]] == [True] * 3
         for name in ("wrong", "spent", "many"):
@@ -342,7 +349,10 @@ def test_the_connection_is_lost_and_comes_back(browser: Any, server: RunningServ
     with visiting(browser, expects="ERR_FAILED|Failed to load resource") as page:
         page.route("**/events*", lambda route: route.abort())
         page.goto(f"{server.url}/studies/paints")
-        page.get_by_text("connection lost, trying again").wait_for()
+        lost = page.get_by_text("connection lost, trying again")
+        lost.wait_for()
+        page.evaluate("scrollTo(0, document.body.scrollHeight)")
+        assert in_sight(page, lost)
         assert page.locator("#connection").get_attribute("role") == "status"
         go_on(study, 3)
         page.unroute("**/events*")

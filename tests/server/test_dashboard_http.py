@@ -1,9 +1,11 @@
 """Pages and forms by HTTP alone: addresses, what is refused, and that nothing is said which the log does not say."""
 
+import re
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
+from html import unescape
 from typing import Any
 from urllib.parse import quote
 
@@ -39,7 +41,7 @@ def test_addresses_begin_with_the_prefix(start: Callable[..., Any]) -> None:
         links = [part.partition('"')[0] for word in WORDS for part in text.split(word)[1:]]
         assert {link for link in links if not link.startswith(("/lab/", "#"))} == set()
         asked = client.post("/studies/paints", data={"action": "ask", "n": "1", "worker": "me & you"})
-        assert asked.headers["location"] == "/lab/studies/paints?worker=me+%26+you&did=ask&id=1"
+        assert asked.headers["location"] == "/lab/studies/paints?worker=me+%26+you&n=1&did=ask&id=1"
         assert client.get("/static/surepick.js").headers["content-type"].startswith("text/javascript")
         assert client.get("/static/..%2Fpages.py").status_code == 404
 
@@ -124,9 +126,76 @@ def test_a_receipt_names_every_value(server: RunningServer) -> None:
     with visitor(server, follow_redirects=True) as client:
         tell = {"action": "tell", "ask": "1", "worker": "me"}
         refused = client.post("/studies/paints", data={**tell, "value": "1 234,5"}).text
-        assert "write 1234.5 for one, or 1; 234.5 for 2." in refused
-        said = client.post("/studies/paints", data={**tell, "value": "1; 234.5"}).text
-    assert "2 values recorded: 1 and 234.5 (measurements 1 to 2)." in said
+        assert "write '1234.5' for one value, or '1; 234.5' for 2 values." in unescape(refused)
+        said = client.post("/studies/paints", data={**tell, "value": "1; 234.5; 7"}).text
+    assert "= 1 (measurement 1, answers ask 1). Also recorded: 234.5 and 7 (measurements 2 to 3)." in said
+
+
+def test_a_question_names_the_arm_and_takes_any_value(server: RunningServer) -> None:
+    """Where another decimal point is offered, the notes may still say something else."""
+    study = made(server.storage)
+    for n in range(12):
+        study.tell(arm=NAMES[n % 3], value=40.0 + n / 10, worker="me")
+    name = study.ask(1, worker="me")[0].name
+    with visitor(server, follow_redirects=True) as client:
+        tell = {"action": "tell", "ask": "1", "worker": "me", "value": "4102"}
+        said = client.post("/studies/paints", data=tell).text.partition('id="message"')[2].partition('id="live"')[0]
+    assert f"{name} = 4102 (measurement 13, answers ask 1)." in said
+    assert re.findall(r"<button>(.*?)</button>|<summary>(.*?)</summary>", said) == [
+        ("Keep 4102", ""),
+        ("Correct to 41.02", ""),
+        ("", "The notes say something else"),
+        ("Correct", ""),
+    ]
+
+
+def test_a_number_pad_has_every_key(server: RunningServer) -> None:
+    """That of an iPhone has no minus and no space, and the name of a control needs letters everywhere."""
+    study = made(server.storage)
+    study.ask(1, worker="me")
+    study.tell(arm="A", value=1.0, worker="you")
+    agent = "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko)"
+    file = {"file": ("t.csv", b"name,T\na,1\nb,2\nc,4\n")}
+    for headers, keys in (({}, "decimal"), ({"User-Agent": agent}, "text")):
+        with visitor(server, headers=headers) as client:
+            page = client.get("/studies/paints?worker=me").text
+            new = client.post("/new", files=file, data={"do": "look"}).text
+        for field in ("tell1", "unasked-value", "value1"):
+            assert re.search(rf'<input id="{field}"[^>]* inputmode="(\w+)"', page)[1] == keys  # type: ignore[index]
+        for field, wanted in (("threshold", keys), ("control", "text")):
+            assert re.search(rf'<input id="{field}"[^>]* inputmode="(\w+)"', new)[1] == wanted  # type: ignore[index]
+
+
+def test_a_study_with_offsets_asks_for_pairs(server: RunningServer) -> None:
+    """One measurement at a time would split them."""
+    made(server.storage, "offset", groups="offset")
+    made(server.storage, "plain")
+    with visitor(server) as client:
+        for name, n in (("offset", "2"), ("plain", "1")):
+            page = client.get(f"/studies/{name}").text
+            assert re.search(r'name="n"[^>]* value="(\d+)"', page)[1] == n  # type: ignore[index]
+            assert ("ask for an even number" in page) is (name == "offset")
+
+
+def test_a_remark_has_every_change(server: RunningServer) -> None:
+    """A value that was corrected and is void says both, each with its own reason."""
+    study = made(server.storage)
+    study.tell(arm="A", value=500.0, worker="me")
+    with visitor(server) as client:
+        assert 'id="leaderboard"' in client.get("/studies/paints").text
+        study.correct(1, 5.0, reason="point slipped")
+        study.void(1, reason="wrong can")
+        assert "corrected, was 500: point slipped; void: wrong can" in client.get("/studies/paints").text
+        study.restore(1, reason="right can")
+        said = client.get("/studies/paints").text
+    assert "corrected, was 500: point slipped<" in said
+
+
+def test_no_leaderboard_before_the_first_value(server: RunningServer) -> None:
+    """It would be a list of names without a number."""
+    made(server.storage)
+    with visitor(server) as client:
+        assert 'id="leaderboard"' not in client.get("/studies/paints").text
 
 
 def test_signing_in_leads_nowhere_else(server: RunningServer) -> None:
@@ -195,7 +264,8 @@ def test_a_view_is_worked_out_once_for_each_event(server: RunningServer, monkeyp
 def test_long_lists_are_folded(server: RunningServer) -> None:
     """Of 60 arms the first 50 are shown, the others behind a link."""
     rows = np.random.default_rng(0).normal(size=(60, 3))
-    sp.create_study("many", arms=sp.FiniteArms(rows), storage=server.storage).close()
+    with sp.create_study("many", arms=sp.FiniteArms(rows), storage=server.storage) as study:
+        study.tell(study.ask(1)[0].id, 1.0)
     with visitor(server) as client:
         folded, whole = (client.get(f"/studies/many{query}").text for query in ("", "?arms=all"))
     assert [text.count('id="place-') for text in (folded, whole)] == [50, 60]

@@ -70,6 +70,7 @@ def test_a_messy_table_becomes_a_study(server: RunningServer, tmp_path: Path) ->
     assert "looks like a price" in first.text
     assert "semicolons between the columns" in first.text
     assert "decimal commas in Temperatur, Druck" in first.text
+    assert "<dt>dropped</dt><dd>Preis (€) (not among the features)</dd><dd>Bemerkung" in first.text
     chosen = {**hidden(first), "role": ["name", "number", "number", "category", "cost", "out"]}
     second = posted(server, lead="0,8", scatter="1,0", budget="100", **chosen)
     assert roles(second)[4] == "cost"

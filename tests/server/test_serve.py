@@ -18,7 +18,7 @@ import pytest
 
 from surepick.cli.main import main
 from surepick.study.admin import create_study
-from tests.server.conftest import RunningServer
+from tests.server.conftest import RunningServer, make_token
 from tests.waiting import LIMIT, answers, until
 
 ROWS = [[1.0, 0.0], [0.0, 1.0], [0.7, 0.7]]
@@ -100,6 +100,18 @@ def test_other_machines_are_served_with_tokens_alone(typed: Any) -> None:
     assert code == 0
     assert typed("token", "revoke", json.loads(made)["id"])[0] == 0
     assert typed("serve", "--host", "0.0.0.0", "--port", "0") == (2, said)
+
+
+def test_the_address_opens_in_a_browser(tmp_path: Path) -> None:
+    """No browser opens 0.0.0.0, which stands for every address of this machine."""
+    create_study("tea", arms=ROWS, noise_std=1.0, storage=tmp_path / "surepick.db").close()
+    make_token(str(tmp_path / "surepick.db"), "tell")
+    with _start(tmp_path, "--host", "0.0.0.0", "--port", "0") as process:
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        process.kill()
+    assert re.search(r"are at http://127\.0\.0\.1:\d+; Ctrl-C ends\.", said)
+    assert said.endswith(" Elsewhere, write the name or address of this machine for 127.0.0.1.\n")
 
 
 def test_a_port_in_use_and_a_strange_host_are_named(typed: Any) -> None:

@@ -70,8 +70,10 @@ def serve(
         _check_tokens(kept.tokens(), host, told)
         port = listening.getsockname()[1]
         server = Server(ServerSettings(storage=place.address, host=host, port=port, root_path=prefix))
-        shown = f"[{host}]" if ":" in host else host
-        printing.say(f"Studies of {kept.address} are at http://{shown}:{port}{prefix}; Ctrl-C ends.")
+        here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 (what no browser opens)
+        shown = f"[{here}]" if ":" in here else here
+        elsewhere = "" if here == host else f" Elsewhere, write the name or address of this machine for {shown}."
+        printing.say(f"Studies of {kept.address} are at http://{shown}:{port}{prefix}; Ctrl-C ends.{elsewhere}")
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # uvicorn hands a signal on once it has ended
         gc.set_threshold(NEW_OBJECTS)
         with suppress(KeyboardInterrupt):

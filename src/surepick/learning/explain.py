@@ -69,7 +69,9 @@ def verdict(result: "Result", *, numbers: bool = True) -> str:
         is_all = result.n_until_verdict == result.n_pulls
         pulls += f" at a cost of {result.cost:,.4g}" if is_all else f" (all {result.n_pulls:,} cost {result.cost:,.4g})"
     if result.best is None:
-        return f"No leader yet: {pulls} of {counted(len(result.counts), 'different arm')} {too_few(result)}."
+        cost = f", which cost {result.cost:,.4g}," if result.has_costs else ""
+        measured = f"{counted(result.n_pulls, 'pull')} of {counted(len(result.counts), 'arm')}{cost}"
+        return f"No leader yet: {measured} {too_few(result)}."
     if result.guarantee == "withdrawn":
         return _withdrawn(result, numbers=numbers, pulls=pulls)
     if result.calls is not None:

@@ -74,7 +74,7 @@ class Question(NamedTuple):
         """Ask about the value in a few sentences; `correct` is the command that corrects it."""
         value = f"{self.value:.12g}"
         return (
-            f"{self._start} Look at your notes: if they say {value}, the value stays, odd values count; if {value} was "
+            f"{self._start} Look at your notes. If they say {value}, the value stays: odd values count. If it was "
             f"mistyped, correct it: {correct}. Do not measure again."
         )
 

@@ -52,13 +52,18 @@ class OptionField(NamedTuple):
 
 MORE: Mapping[str, OptionField] = {
     "threshold": OptionField(
-        "Threshold, if every arm is to be called",
-        "Each arm is called met (its mean is above this value) or failed, instead of looking for the best.",
+        "Threshold, if every arm is judged by a value",
+        "Each arm is called met (its mean is above this value) or failed. No best arm is looked for.",
     ),
     "control": OptionField(
-        "Control, if every arm is to be compared with one",
-        "Name of that arm, such as the recipe in use: each other arm is called better or worse.",
+        "Control, if every arm is compared with one",
+        "Name of that arm, such as the recipe in use. Each other arm is called met (its mean is above that of the "
+        "control) or failed.",
     ),
+    "margin": OptionField(
+        "Margin beside a control", "An arm that is worse than the control by at most this counts as met."
+    ),
+<<<<<<< HEAD:src/surepick/reporting/new_study_view.py
     "margin": OptionField(
         "Margin beside a control", "An arm that is at most this much worse than the control is called met too."
     ),
@@ -66,6 +71,12 @@ MORE: Mapping[str, OptionField] = {
         "Calls: what the risk is about",
         "Only with a threshold or a control. With fdr a small share of the calls may be wrong, which takes fewer "
         "measurements.",
+=======
+    "calls": OptionField(
+        "Calls: what the risk is about",
+        "Beside a threshold or a control alone. With fdr a small share of the calls may be wrong, "
+        "which saves measurements.",
+>>>>>>> h-phone:src/surepick/reporting/plan_words.py
         {"all": "all: hardly any call is wrong", "fdr": "fdr: few calls are wrong"},
     ),
     "groups": OptionField(
@@ -77,7 +88,7 @@ MORE: Mapping[str, OptionField] = {
     "batch": OptionField(
         "Batch, if arms are measured together", "Measurements on one plate or in one run, such as 96."
     ),
-    "rounds": OptionField("Rounds, beside a batch", "Most batches; this takes the place of the budget."),
+    "rounds": OptionField("Rounds, beside a batch", "The most batches. They take the place of the budget."),
     "pool": OptionField(
         "Pool: number of items, such as questions",
         "Every arm has one fixed score on each item, and the best has the largest mean over all. Scores are pass or "
@@ -137,7 +148,7 @@ def form_view(sent: Mapping[str, str]) -> dict[str, Any]:
     """Return what the page shows of a form before its table is read."""
     form = {**dict.fromkeys(FORM, ""), **AT_FIRST, **sent}
     is_set = any(form[name] != at_first for name, at_first in CHOSEN.items())
-    known: dict[str, Any] = {"form": form, "problem": "", "columns": [], "arms": "", "plan": None}
+    known: dict[str, Any] = {"form": form, "problem": "", "columns": [], "arms": "", "announced": [], "plan": None}
     return known | {"more": MORE, "is_set": is_set, "is_guessed": False}
 
 
@@ -165,7 +176,8 @@ def understood(view: dict[str, Any], roles: Mapping[str, str]) -> "tuple[TableAr
     view["columns"] = column_roles(table, [roles[title] for title in titles] if is_same else [])
     with warnings.catch_warnings(action="ignore"):  # which are for a terminal
         arms = read_by_role(table, view["columns"], MOST_FEATURES, MOST_NUMBERS)
-    view["arms"] = in_page(str(arms.roles))
+    view["arms"] = arms.roles.head
+    view["announced"] = [(word, [in_page(text) for text in texts]) for word, texts in arms.roles.entries]
     return arms, options_of(form, arms)
 
 

@@ -404,7 +404,7 @@ def _numbers(state: State, result: "Result") -> dict[str, str]:
         "arms measured": f"{len(result.counts):,}{listed}",
         "accepted risk (delta)": percent(result.delta),
         "accepted loss (epsilon)": f"{result.epsilon:g}" if result.epsilon > 0.0 else "",
-        "noise of one measurement": "" if math.isnan(noise_std) else f"{noise_std:.3g}",
+        "noise of one measurement": "" if math.isnan(noise_std) else f"{float(f'{noise_std:.3g}'):,.10g}",
         "rule": result.rule,
     }
     return {word: text for word, text in known.items() if text}

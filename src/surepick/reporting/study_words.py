@@ -116,10 +116,10 @@ def when(time: str | None) -> str:
 
 
 def remark_of(one: "Measurement") -> str:
-    """Say whether a measurement is void or corrected, and why; "" if it counts as it was told."""
-    mark = "void" if one.is_void else f"corrected, was {one.told:.12g}" if one.is_corrected else ""
-    why = [change.reason for change in one.changes if (change.value is None) is one.is_void]
-    return f"{mark}: {why[-1]}" if mark else ""
+    """Say whether a measurement is corrected or void, and why; "" if it counts as it was told."""
+    why = {str(change.kind): change.reason for change in one.changes}  # the last reason of each kind
+    said = [f"corrected, was {one.told:.12g}: {why['corrected']}"] if "corrected" in why else []
+    return "; ".join([*said, f"void: {why['voided']}"] if one.is_void else said)
 
 
 def told_words(state: "State", told: "Sequence[Measurement]", n_before: int) -> Iterator[str]:
@@ -210,8 +210,8 @@ def _receipt(state: "State", id_: int) -> str:
     told = told_with(state, id_)
     said = [next(told_words(state, told, 0))]
     if len(told) > 1:
-        values = joined([f"{one.told:.12g}" for one in told])
-        said.insert(0, f"{len(told)} values recorded: {values} (measurements {id_} to {told[-1].id}).")
+        which = f"measurement {id_ + 1}" if len(told) == 2 else f"measurements {id_ + 1} to {told[-1].id}"
+        said.append(f"Also recorded: {joined([f'{one.told:.12g}' for one in told[1:]])} ({which}).")
     elif told[0].ask is None and not state.learner.noise_model.is_binary:
         recent = state.measurements[max(id_ - 1 - N_RECENT, 0) : id_ - 1]
         same = [one.id for one in recent if (one.arm, one.told, one.is_void) == (told[0].arm, told[0].told, False)]
@@ -284,8 +284,8 @@ def typed_numbers(text: str) -> list[float]:
         if (found := _THOUSANDS.match(part)) and not _THOUSANDS.sub("", part).strip():
             one = found[0].replace(",", ".").split()
             raise InvalidInput(
-                f"{found[0]!r} could be one value or {len(one)}; write {''.join(one)} for one, or {'; '.join(one)} "
-                f"for {len(one)}."
+                f"{found[0]!r} could be one value or {len(one)}; write {''.join(one)!r} for one value, or "
+                f"{'; '.join(one)!r} for {len(one)} values."
             )
     parts = text.replace(";", " ").split()
     if len(parts) > 1 and any(parse_number(one) is None and not is_grouped(one) for one in parts):

@@ -46,7 +46,10 @@ def page(request: Request, template: str, *, who: Identity | None, status: int =
     """Return a page from a template. `base` is the prefix of addresses, `may` says which roles the visitor has."""
     base = request.app.state.settings.root_path
     may = {role: who is not None and who.role.includes(role) for role in Role}
-    text = layout(template, "surepick.server").render(base=base, who=who, may=may, version=__version__, **values)
+    # The number pad of an iPhone has no minus sign, and no space between two values.
+    keypad = "text" if "iPhone" in request.headers.get("user-agent", "") else "decimal"
+    known = {"base": base, "who": who, "may": may, "keypad": keypad, "version": __version__}
+    text = layout(template, "surepick.server").render(**known, **values)
     return HTMLResponse(text, status)
 
 
@@ -148,13 +151,15 @@ class Visit(NamedTuple):
     problem: str = ""
     group: str = ""
     """The label that was typed last."""
+    n: str = ""
+    """How many measurements were asked for last."""
     typed: Mapping[str, str] = MappingProxyType({})
     """The fields of a form."""
 
     @property
     def query(self) -> str:
         """The same view again, for links and forms."""
-        return urlencode({name: said for name in ("worker", "arms", "group") if (said := getattr(self, name))})
+        return urlencode({name: said for name in ("worker", "arms", "group", "n") if (said := getattr(self, name))})
 
     def number(self, name: str) -> int:
         """Return a whole number that was typed."""
@@ -175,10 +180,10 @@ class Visit(NamedTuple):
 
 
 async def _visit(
-    study: ToRead, worker: Text = "", arms: Text = "", did: Text = "", number: Id = None, group: Text = ""
+    study: ToRead, worker: Text = "", arms: Text = "", did: Text = "", number: Id = None, group: Text = "", n: Text = ""
 ) -> Visit:
     """Return what the address of a page says."""
-    return Visit(_named(worker, study.who), arms, did, number, group=group)
+    return Visit(_named(worker, study.who), arms, did, number, group=group, n=n)
 
 
 def _named(worker: str, who: Identity) -> str:
@@ -278,8 +283,8 @@ ACTIONS = OF_ASKS | dict.fromkeys(("void", "correct", "restore"), _change) | OF_
 async def act(request: Request, study: ToTell) -> Response:
     """Do what a form asks for, and show the page again."""
     fields, who = await _fields(request), study.who
-    group = fields.get("group", fields.get("last_group", ""))
-    visit = Visit(_named(fields.get("worker", ""), who), fields.get("arms", ""), group=group, typed=fields)
+    group, n = fields.get("group", fields.get("last_group", "")), fields.get("n", "")
+    visit = Visit(_named(fields.get("worker", ""), who), fields.get("arms", ""), group=group, n=n, typed=fields)
     if (action := fields.get("action", "")) not in ACTIONS:
         raise InvalidInput("the form names no action; open the page again.")
     check_role(who, Role.ADMIN if action in OF_ADMINS else Role.TELL)

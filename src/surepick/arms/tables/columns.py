@@ -464,10 +464,18 @@ class Roles:
     alike: tuple[tuple[str, ...], ...] = ()
     """Names of arms with the same features."""
 
-    def __str__(self) -> str:
+    @property
+    def head(self) -> str:
+        """What was read, in a line."""
         noted = f" ({', '.join(self.notes)})" if self.notes else ""
         dim = len(self.feature_names)
-        head = f"{self.n_arms} arms, {dim} feature{'' if dim == 1 else 's'}, from {self.source}{noted}"
+        return shown(f"{self.n_arms} arms, {dim} feature{'' if dim == 1 else 's'}, from {self.source}{noted}")
+
+    @property
+    def entries(self) -> list[tuple[str, list[str]]]:
+        """Each role, or warning, with what has it."""
+        more = len(self.alike) - MOST_GROUPS
+        alike = [f"{same_features(group)}." for group in self.alike[:MOST_GROUPS]]
         rows: list[tuple[str, Sequence[str]]] = [
             ("formula", [self.formula] if self.formula else []),
             ("constant", [self.constant]),
@@ -482,12 +490,14 @@ class Roles:
             ("cost", [self.cost] if self.cost else []),
             ("dropped", self.dropped),
             ("attention", self.attention),
-            ("alike", [f"{same_features(group)}." for group in self.alike[:MOST_GROUPS]]),
-            ("", [f"and {len(self.alike) - MOST_GROUPS} more such groups."] if len(self.alike) > MOST_GROUPS else []),
+            ("alike", [*alike, f"and {more} more such groups."] if more > 0 else alike),
         ]
+        return [(word, [shown(text) for text in texts]) for word, texts in rows if texts]
+
+    def __str__(self) -> str:
         lines = [
-            f"  {word if place == 0 else '':{WIDTH}}{shown(text)}"
-            for word, texts in rows
+            f"  {word if place == 0 else '':{WIDTH}}{text}"
+            for word, texts in self.entries
             for place, text in enumerate(texts)
         ]
-        return "\n".join([shown(head), *lines])
+        return "\n".join([self.head, *lines])
