@@ -33,9 +33,7 @@ N_SHOWN = 4
 OUTCOMES = {
     "ok": "All of it follows from the log{within}. {claim}",
     "not ok": "Do not rely on this certificate with this log.",
-    "unchecked": (
-        "This version cannot check all of the certificate{elsewhere}. From the log follows: {claim}"
-    ),
+    "unchecked": "This version cannot check all of the certificate{elsewhere}. From the log follows: {claim}",
 }
 """The last line of a check."""
 
