@@ -471,7 +471,7 @@ def test_an_era_has_an_order_of_its_own(options: dict[str, Any]) -> None:
     assert len({tuple(order[:20]) for order in orders}) == 3
     assert study.state.now.n_evidence >= 20, "and evidence is kept"
     assert verify(study.certificate(), study.rows()).ok
-    with pytest.raises(sp.errors.InvalidInput, match="`seed` must be another than in earlier eras, .* got 1; leave"):
+    with pytest.raises(sp.errors.InvalidInput, match=r"`seed` must be another than in earlier eras, .* got 1; leave"):
         study.reopen(reason="once more", delta=0.001, seed=1)
     assert "nothing changes" in study.preview_reopen(seed=7).why
     assert study.preview_reopen(delta=0.001, seed=7).n_evidence > 0

@@ -225,7 +225,8 @@ class Spec:
             order, each once, of all arms that are not excluded. Needs `reward_range` or `rewards`; features are not
             used. Asks name the item, and a function that measures gets it as a second argument.
         algorithm: its name, see `surepick.algorithms.names()`, or an object such as `surepick.algorithms.Rage()`.
-        seed: of the random numbers that the algorithm draws.
+        seed: of the random numbers that the algorithm draws. With `drift` and noise="any" a run that is given results
+            of an earlier run needs another seed than that run, whose random orders it would repeat.
         earlier: what results are that were measured before the first ask. "guidance" (default): plans and bets rest on
             them, and no claim does, so arms and options may have been chosen after a look at them. The result has no
             intervals then, which would count them; rules that count every result, such as evidence, refuse them.

@@ -63,20 +63,10 @@ MORE: Mapping[str, OptionField] = {
     "margin": OptionField(
         "Margin beside a control", "An arm that is worse than the control by at most this counts as met."
     ),
-<<<<<<< HEAD:src/surepick/reporting/new_study_view.py
-    "margin": OptionField(
-        "Margin beside a control", "An arm that is at most this much worse than the control is called met too."
-    ),
     "calls": OptionField(
         "Calls: what the risk is about",
-        "Only with a threshold or a control. With fdr a small share of the calls may be wrong, which takes fewer "
-        "measurements.",
-=======
-    "calls": OptionField(
-        "Calls: what the risk is about",
-        "Beside a threshold or a control alone. With fdr a small share of the calls may be wrong, "
+        "Only with a threshold or a control. With fdr a small share of the calls may be wrong, "
         "which saves measurements.",
->>>>>>> h-phone:src/surepick/reporting/plan_words.py
         {"all": "all: hardly any call is wrong", "fdr": "fdr: few calls are wrong"},
     ),
     "groups": OptionField(

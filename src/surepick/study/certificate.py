@@ -455,6 +455,12 @@ def _replayed(rows: Sequence[Row], report: Report, *, arms: Path | None, trust: 
         )
     _note_what_is_seen(state, report)
     report.problems += state.differences
+    _note_plans(state, report)
+    return state
+
+
+def _note_plans(state: State, report: Report) -> None:
+    """Note plans that are not this machine's, and orders of blocks that it cannot draw again."""
     if n := state.n_plans_differing:
         differ = "1 plan is not the one" if n == 1 else f"{n} plans are not those"
         harmless = "" if state.learner.task.needs_order else "; that harms no proof"
@@ -465,7 +471,6 @@ def _replayed(rows: Sequence[Row], report: Report, *, arms: Path | None, trust: 
             f"order: {blocks} other arms than this machine would have planned, and the proof rests on their random "
             "order, which cannot be checked then"
         )
-    return state
 
 
 def _check_head(rows: Sequence[Row], event: Mapping[str, Any], report: Report) -> None:

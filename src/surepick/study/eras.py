@@ -405,6 +405,10 @@ def next_era(state: "State", join: Any, retired: Sequence[ArmKey], changes: Mapp
         InvalidInput: a change is not possible, or nothing changes in a study that is not over.
     """
     roster = state.roster
+    if state.learner.spec.items:
+        raise InvalidInput(
+            "a study of a pool has one era, in which every item is asked once in random order; begin another study."
+        )
     if "earlier" in changes:
         raise InvalidInput("`earlier` is fixed when a study begins: in later eras results from before are guidance.")
     if (retired or join is not None) and not roster.is_enumerable:

@@ -274,8 +274,8 @@ class State:
         self.n_orders_unknown += self._checks and plans.order == "unknown"
         if self._checks and plans.order == "other":
             self.differences.append(
-                f"event {event['n']} plans a block in another order than the random one of its seed, on which the proof "
-                "rests"
+                f"event {event['n']} plans a block in another order than the random one of its seed, on which the "
+                "proof rests"
             )
 
     @property

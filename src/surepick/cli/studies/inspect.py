@@ -33,7 +33,7 @@ N_SHOWN = 4
 OUTCOMES = {
     "ok": "All of it follows from the log{within}. {claim}",
     "not ok": "Do not rely on this certificate with this log.",
-    "unchecked": ("This version cannot check all of the certificate{elsewhere}. The log proves this: {claim}"),
+    "unchecked": "This version cannot check all of the certificate{elsewhere}. The log proves this: {claim}",
 }
 """The last line of a check."""
 
