@@ -238,7 +238,7 @@ def _write_asks(study: "Study", asks: "Sequence[StudyAsk]", output: AskFormat) -
 def _say_sheet(study: "Study", asks: "Sequence[StudyAsk]", sheet: Path, where: StudyOptions) -> None:
     from surepick.study.exchange import write_sheet  # noqa: PLC0415 (`--help` stays quick)
 
-    write_sheet(asks, sheet)
+    write_sheet(asks, sheet, has_commas=study.state.roster.has_decimal_commas)
     n = len(asks)
     printing.say(f"{n} ask{'' if n == 1 else 's'} in {sheet}: fill in the column value, and leave the column ask.")
     printing.say_order(study)
