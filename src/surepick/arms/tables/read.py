@@ -24,6 +24,7 @@ from surepick.arms.tables.columns import (
     read_column,
     repeated,
     seems_a_name,
+    shifted_points,
     text_of,
 )
 from surepick.arms.tables.joining import NAME_HEADERS, read_joining, written_table
@@ -195,7 +196,12 @@ def read_arms(  # noqa: PLR0913 (every argument is an option of its own)
         cost=cost_column,
         dropped=tuple(f"{quoted(title)} ({why})" for title, why in (read.choice.dropped | terms.dropped).items()),
         not_used=read.not_used(),
-        attention=(*read.attention(), *filter(None, [mixture_slips(table, read.columns)]), *_saturated(arms, alike)),
+        attention=(
+            *read.attention(),
+            *shifted_points(table, read.columns),
+            *filter(None, [mixture_slips(table, read.columns)]),
+            *_saturated(arms, alike),
+        ),
         alike=tuple(tuple(map(label, group)) for group in alike),
     )
     shown = without_numbers(table, _titles(table, drop) or [])
