@@ -247,6 +247,15 @@ def _say_sheet(study: "Study", asks: "Sequence[StudyAsk]", sheet: Path, where: S
 
 def _say_next(study: "Study", asks: "Sequence[StudyAsk]", words: str, where: StudyOptions) -> None:
     """Say how to tell the values of these asks, with their label if they need one and have none."""
+    ids, state = {one.id for one in asks}, study.state
+    labels = [*(one.group for one in state.attempts.values() if one.id not in ids)]
+    labels += [one.group for one in state.measurements]
+    known = {factor for label in labels for factor, _ in label}
+    if known and (new := {factor for one in asks for factor in one.group} - known):
+        slip = where.next(f"fail {' '.join(map(str, ids))} --reason mistyped", study)
+        printing.say(
+            f"Labels so far have {listed(sorted(known))}, and {listed(sorted(new))} is new. If that is a slip: {slip}"
+        )
     flags = [] if all(one.group for one in asks) else group_flags(study)
     if flags:
         printing.say(
