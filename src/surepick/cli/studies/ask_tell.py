@@ -612,7 +612,7 @@ def say_standing(study: "Study", where: StudyOptions) -> None:
 
 @command
 def fail(
-    asks: Annotated[list[int], typer.Argument(metavar="ASK...", help="Numbers of asks.")],
+    asks: Annotated[list[int], typer.Argument(metavar="ASK", help="Numbers of asks.")],
     *,
     reason: Annotated[str, says("Why, in a few words; the log keeps it.")] = "",
     where: StudyOptions,
