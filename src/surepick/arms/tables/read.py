@@ -197,10 +197,10 @@ def read_arms(  # noqa: PLR0913 (every argument is an option of its own)
         dropped=tuple(f"{quoted(title)} ({why})" for title, why in (read.choice.dropped | terms.dropped).items()),
         not_used=read.not_used(),
         attention=(
-            *read.attention(),
             *shifted_points(table, read.columns),
             *filter(None, [mixture_slips(table, read.columns)]),
             *_saturated(arms, alike),
+            *read.attention(),  # ends with what is no warning
         ),
         alike=tuple(tuple(map(label, group)) for group in alike),
     )
