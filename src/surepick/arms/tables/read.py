@@ -197,10 +197,11 @@ def read_arms(  # noqa: PLR0913 (every argument is an option of its own)
         dropped=tuple(f"{quoted(title)} ({why})" for title, why in (read.choice.dropped | terms.dropped).items()),
         not_used=read.not_used(),
         attention=(
+            *(text for column in read.columns for text in column.attention()),
             *shifted_points(table, read.columns),
             *filter(None, [mixture_slips(table, read.columns)]),
             *_saturated(arms, alike),
-            *read.attention(),  # ends with what is no warning
+            *read.hints(),
         ),
         alike=tuple(tuple(map(label, group)) for group in alike),
     )
@@ -310,10 +311,9 @@ class _Read:
     aside: dict[str, Column]
     """The columns of noise and cost, by option."""
 
-    def attention(self) -> list[str]:
-        """Return warnings for the user; the last one is about columns that surepick left out by itself."""
-        said = [text for column in self.columns for text in column.attention()]
-        return [*said, f"To use a dropped column, {self._advice}"] if self.choice.taken_for else said
+    def hints(self) -> list[str]:
+        """Return how to use columns that surepick left out by itself."""
+        return [f"To use a dropped column, {self._advice}"] if self.choice.taken_for else []
 
     def not_used(self) -> str:
         """Name the columns that surepick left out by itself; "" if there are none."""
