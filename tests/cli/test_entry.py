@@ -225,6 +225,21 @@ def test_a_sheet_on_standard_output(bench: Path, here: Here) -> None:
     assert "has no value yet" in here(bench, "tell", "--file", "empty.csv").stdout
 
 
+def test_a_sheet_has_the_decimal_commas_of_the_table(bench: Path, here: Here) -> None:
+    """A spreadsheet program that writes them would put 60.5 and a comma into one cell, or read 3.2 as a date."""
+    here(bench, "ask", "-n", "3", "--output", "back.csv")
+    titles, *rows = (bench / "back.csv").read_text("utf-8-sig").splitlines()
+    assert titles == "ask;arm;temp;solvent;price;value;comment"
+    assert rows[0] == "1;R-1;60,5;W;3,2;;"
+    (bench / "back.csv").write_text("\n".join([titles, f"{rows[0][:-1]}69,8;", *rows[1:]]))
+    said = here(bench, "tell", "--file", "back.csv")
+    assert (said.returncode, measured(bench)) == (0, [69.8])
+    (bench / "points.csv").write_text(MIXES.replace(",", ".").replace(";", ","))
+    here(bench, "create", "points.csv", "--storage", "points.db")
+    here(bench, "ask", "--output", "back-2.csv", "--storage", "points.db")
+    assert (bench / "back-2.csv").read_text("utf-8-sig").splitlines()[1].startswith("1,R-1,60.5,W,")
+
+
 def test_asks_of_a_sheet_without_a_value_are_named(bench: Path, here: Here) -> None:
     """A sample may be lost, and whoever fills in the sheet must know what to do then."""
     here(bench, "ask", "-n", "4", "--output", "back.csv")

@@ -66,6 +66,15 @@ def test_the_next_command_has_the_label_that_offsets_need(tmp_path: Path, here: 
     )
 
 
+def test_a_new_factor_is_pointed_out(lab: Path, here: Here) -> None:
+    """Day 2 would else be a tag of its own, beside days; a label cannot be changed once its value is known."""
+    assert "is new" not in here(lab, "ask", "--group", "day=1").stdout
+    assert "is new" not in here(lab, "ask", "--group", "day=2").stdout
+    said = here(lab, "ask", "-n", "2", "--group", "tag=2").stdout
+    assert "Labels so far have day, and tag is new. If that is a slip: surepick fail 3 4 --reason mistyped\n" in said
+    assert here(lab, "fail", "3", "4", "--reason", "mistyped").returncode == 0
+
+
 @pytest.mark.parametrize("given", [["day=3", "day=4"], ["day="], ["=3"], ["a\x1b"], ["day 3", "day 4"]])
 def test_bad_labels(lab: Path, here: Here, given: list[str]) -> None:
     """A label that is none is refused in a sentence, and nothing is asked."""

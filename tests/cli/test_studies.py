@@ -260,6 +260,8 @@ MISTAKES = {
     ("tell", "7", "0.5"): "there is no ask 7; no ask is open.",
     ("status", "--study", "paint"): "did you mean 'paints'?",
     ("void", "1", "--reason", "spilt"): "there is no measurement 1",
+    ("void", "E", "--reason", "spilt"): "MEASUREMENT must be a number, as surepick measurements lists it",
+    ("fail", "E"): "ASK must be a number, as surepick pending lists it",
     ("void", "1"): "Missing option '--reason'",
     ("asks",): "Did you mean 'ask'?",
     (

@@ -65,7 +65,7 @@ def test_the_runner_up_may_be_ahead_by_estimate_while_a_block_is_open() -> None:
     assert not result.stopped
     assert (result.best, result.rival) == (2, int(np.argmax(estimate))) == (2, 0)
     assert result.lead == estimate[2] - estimate[0] < 0.0
-    assert "runner-up arm 0: ahead by -0.03" in result.explain()
+    assert "Leader arm 2; by estimate arm 0 is ahead of it by 0.03 (likely " in result.explain()
 
 
 def test_live_and_final_standing_agree() -> None:

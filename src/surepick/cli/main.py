@@ -67,6 +67,8 @@ app = typer.Typer(
 
 
 _BAD_VALUE = re.compile(r"Invalid value for '(?P<what>[^']+)': (?P<why>.*)", re.DOTALL)
+_LISTED = {"MEASUREMENT": "surepick measurements", "ASK": "surepick pending"}
+"""Arguments that are numbers which surepick gave, and the commands that list these."""
 _CHOICES = re.compile(r"(?:Value error, )?(?P<got>'.*?') is not one of (?P<choices>.*)", re.DOTALL)
 
 
@@ -80,6 +82,8 @@ def _in_own_words(said: str, arguments: Sequence[str]) -> str:
         return f"{what} must be one of {chosen['choices']}, got {chosen['got']}"
     if "valid number" not in why and "valid integer" not in why:
         return said
+    if what in _LISTED:
+        return f"{what} must be a number, as {_LISTED[what]} lists it"
     values = [after for before, after in pairwise(arguments) if before == what]
     values += [text.partition("=")[2] for text in arguments if text.startswith(f"{what}=")]
     got = f", got {values[-1]!r}" if values else ""

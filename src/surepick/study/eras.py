@@ -167,6 +167,12 @@ class ArmCatalog:
         """Return an arm as its table has it, see `recipe_of`; of a vector there is none."""
         return {} if isinstance(key, tuple) else recipe_of(self.written, key, self.features(key))
 
+    @property
+    def has_decimal_commas(self) -> bool:
+        """Whether the table that the arms came from has decimal commas, as spreadsheets in such countries write."""
+        columns = (self.written.get("table") or {"columns": ()})["columns"]
+        return any(column.get("decimal_commas", False) for column in columns)
+
     def check_row(self, key: int) -> None:
         """Check that an arm has or had this row number.
 

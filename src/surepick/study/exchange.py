@@ -269,8 +269,15 @@ def _entries(arm: Any) -> tuple[float, ...]:
     return arm if isinstance(arm, tuple) else ()
 
 
-def write_sheet(asks: "Sequence[StudyAsk]", path: Path) -> None:
-    """Write a sheet of asks to a .csv or .xlsx file; whole or not at all."""
+def write_sheet(asks: "Sequence[StudyAsk]", path: Path, *, has_commas: bool = False) -> None:
+    """Write a sheet of asks to a .csv or .xlsx file; whole or not at all.
+
+    Args:
+        asks: to be answered.
+        path: of the file.
+        has_commas: whether a .csv file gets decimal commas, and semicolons between its columns. Where spreadsheet
+            programs write such files, they read 13.2 as a date.
+    """
     if path.suffix.lower() not in (".csv", ".xlsx"):
         raise InvalidInput(f"a sheet of asks must be a .csv or .xlsx file, got {path.name!r}.")
     with refusing("cannot write", path), replacing(path) as draft:
@@ -278,7 +285,7 @@ def write_sheet(asks: "Sequence[StudyAsk]", path: Path) -> None:
             _write_excel(draft, sheet_of(asks))
         else:
             # With the mark by which Excel recognises the encoding.
-            draft.write_text(sheet_text(asks), encoding="utf-8-sig", newline="")
+            draft.write_text(sheet_text(asks, has_commas=has_commas), encoding="utf-8-sig", newline="")
 
 
 def check_replaceable(state: State, path: Path) -> None:
@@ -295,10 +302,13 @@ def check_replaceable(state: State, path: Path) -> None:
         raise InvalidInput(f"{path} has values that are not told yet; tell them by `tell --file`, or choose another.")
 
 
-def sheet_text(asks: "Sequence[StudyAsk]") -> str:
-    """Return a sheet of asks as CSV."""
+def sheet_text(asks: "Sequence[StudyAsk]", *, has_commas: bool = False) -> str:
+    """Return a sheet of asks as CSV; `has_commas` as for `write_sheet`."""
     titles, *rows = sheet_of(asks)
-    return _csv([dict(zip(titles, row, strict=True)) for row in rows], titles)
+    if not has_commas:
+        return _csv([dict(zip(titles, row, strict=True)) for row in rows], titles)
+    rows = [[f"{cell:.15g}".replace(".", ",") if isinstance(cell, float) else cell for cell in row] for row in rows]
+    return _csv([dict(zip(titles, row, strict=True)) for row in rows], titles, delimiter=";")
 
 
 def sheet_values(
@@ -512,10 +522,10 @@ def _checked(path: Path, suffixes: Sequence[str] = SUFFIXES) -> Path:
     return path
 
 
-def _csv(records: Sequence[Mapping[str, Any]], titles: Sequence[str] = ()) -> str:
+def _csv(records: Sequence[Mapping[str, Any]], titles: Sequence[str] = (), *, delimiter: str = ",") -> str:
     text = io.StringIO()
     if records or titles:
-        writer = csv.DictWriter(text, list(titles or records[0]), lineterminator="\n")
+        writer = csv.DictWriter(text, list(titles or records[0]), lineterminator="\n", delimiter=delimiter)
         writer.writeheader()
         writer.writerows(
             {name: safe_cell(cell) if isinstance(cell, str) else cell for name, cell in record.items()}

@@ -239,7 +239,7 @@ def _write_asks(study: "Study", asks: "Sequence[StudyAsk]", output: AskFormat) -
 def _say_sheet(study: "Study", asks: "Sequence[StudyAsk]", sheet: Path, where: StudyOptions) -> None:
     from surepick.study.exchange import write_sheet  # noqa: PLC0415 (`--help` stays quick)
 
-    write_sheet(asks, sheet)
+    write_sheet(asks, sheet, has_commas=study.state.roster.has_decimal_commas)
     n = len(asks)
     printing.say(f"{n} ask{'' if n == 1 else 's'} in {sheet}: fill in the column value, and leave the column ask.")
     printing.say_order(study)
@@ -248,6 +248,15 @@ def _say_sheet(study: "Study", asks: "Sequence[StudyAsk]", sheet: Path, where: S
 
 def _say_next(study: "Study", asks: "Sequence[StudyAsk]", words: str, where: StudyOptions) -> None:
     """Say how to tell the values of these asks, with their label if they need one and have none."""
+    ids, state = {one.id for one in asks}, study.state
+    labels = [*(one.group for one in state.attempts.values() if one.id not in ids)]
+    labels += [one.group for one in state.measurements]
+    known = {factor for label in labels for factor, _ in label}
+    if known and (new := {factor for one in asks for factor in one.group} - known):
+        slip = where.next(f"fail {' '.join(map(str, ids))} --reason mistyped", study)
+        printing.say(
+            f"Labels so far have {listed(sorted(known))}, and {listed(sorted(new))} is new. If that is a slip: {slip}"
+        )
     flags = [] if all(one.group for one in asks) else group_flags(study)
     if flags:
         printing.say(
@@ -604,7 +613,7 @@ def say_standing(study: "Study", where: StudyOptions) -> None:
 
 @command
 def fail(
-    asks: Annotated[list[int], typer.Argument(metavar="ASK...", help="Numbers of asks.")],
+    asks: Annotated[list[int], typer.Argument(metavar="ASK", help="Numbers of asks.")],
     *,
     reason: Annotated[str, says("The reason, in a few words; the log keeps it.")] = "",
     where: StudyOptions,

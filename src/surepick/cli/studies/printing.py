@@ -224,7 +224,7 @@ def plan_words(study: "Study") -> str:
     if now.is_spent:
         return f"{' '.join(said)}; the budget allows no more."
     if status.n_planned:
-        return f"{' '.join(said)}, {status.n_planned} more planned: a batch of up to {status.n_planned} loses nothing."
+        return f"{' '.join(said)}, {status.n_planned} more planned: ask for as many at once without a loss."
     return f"{' '.join(said)}; the next ask makes a new plan."
 
 
