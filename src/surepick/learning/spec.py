@@ -352,7 +352,7 @@ class Spec:
         in_plan=True,
     )
     costs: "ArrayLike | None" = _declared(
-        None, "Column of the arms' file that says what a pull of each costs.", in_plan=True, flag_type=str
+        None, "Column of the arms' file with the cost of a pull of each arm.", in_plan=True, flag_type=str
     )
     budget: float | None = _declared(
         None, "Spend at most this: pulls, or cost beside --costs.", _budget, flag_type=float, in_identity="if set"

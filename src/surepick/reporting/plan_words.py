@@ -63,7 +63,7 @@ MORE: Mapping[str, OptionField] = {
         "Margin beside a control", "An arm that is at most this much worse than the control is called met too."
     ),
     "calls": OptionField(
-        "Calls: what the risk is about",
+        "Calls: the meaning of the risk",
         "Only with a threshold or a control. With fdr a small share of the calls may be wrong, which takes fewer "
         "measurements.",
         {"all": "all: hardly any call is wrong", "fdr": "fdr: few calls are wrong"},
@@ -90,7 +90,7 @@ MORE: Mapping[str, OptionField] = {
             "same": "same: normal, as large for every arm",
             "per-arm": "per-arm: normal, larger for some arms",
             "symmetric": "symmetric: high and low are as likely, also with outliers",
-            "any": "any: the same for all arms, and nothing else",
+            "any": "any: the same for all arms",
         },
     ),
     "drift": OptionField(

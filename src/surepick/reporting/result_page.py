@@ -423,7 +423,8 @@ class _Ranking:
         )
         if self.result.guarantee == "withdrawn":
             said.append(
-                "The answer is withdrawn: arms have no ranks, and estimates rest on what the rewards contradict."
+                "The answer is withdrawn. Arms have no ranks, because the rewards contradict the assumptions of the "
+                "estimates."
             )
         said += [LIKELY_IS] * self.is_likely
         said += ["Calls are proved by bets, which say more than these intervals."] * bool(self.calls)

@@ -313,7 +313,7 @@ def era_after(state: "State", changes: Mapping[str, Any]) -> Era:
     learner = _learner_in(catalog, options, "evidence" if counts else "guidance")
     if is_other and not learner.rule.begins_eras:
         raise InvalidInput(
-            f"stopping={learner.rule.name!r} counts what was measured before, and has no proof where arms or "
+            f"stopping={learner.rule.name!r} counts earlier measurements, and has no proof where arms or "
             "options were chosen after that; change the budget alone, or begin another study."
         )
     numbers: dict[MeasurementId, ResultNumber] = {}
