@@ -114,7 +114,7 @@ def test_options_are_refused_in_words(here: Here, lab: Path, given: tuple[str, .
 def test_paths_and_names_that_are_taken_say_what_to_write(here: Here, lab: Path) -> None:
     """In Python, too."""
     (lab / "bench.py").write_text("print(1)\n")
-    assert "bench.py is no table" in here(lab, "create", "bench.py").stderr
+    assert "bench.py is not a table" in here(lab, "create", "bench.py").stderr
     with pytest.raises(sp.InvalidInput, match=r"sp\.read_arms\('mix\.csv'\)"):
         sp.create_study("a", arms="mix.csv", storage="memory:")
     here(lab, "create", "mix.csv", *DROP)

@@ -182,7 +182,7 @@ def planned(arms: "TableArms", options: Mapping[str, Any], form: Mapping[str, st
         )
     if "pool" in options:
         raise InvalidInput(
-            'a "pool" has no plan: how many items it takes depends on how scores go together; leave "lead" empty.'
+            'a "pool" has no plan: its number of items depends on the correlation of the scores; leave "lead" empty.'
         )
     known = {name: value for name, value in options.items() if name in IN_PLAN}
     needs_scatter = not known.keys() & {"rewards", "reward_range", "noise_std"}

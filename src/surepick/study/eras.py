@@ -103,7 +103,7 @@ class ArmCatalog:
             InvalidInput: the arms are no list, or the table cannot be used.
         """
         if not self.is_enumerable:
-            raise InvalidInput("arms can join a list of arms; this study has a set of arms that is no list.")
+            raise InvalidInput("arms can join a list of arms; this study has a set of arms that is not a list.")
         read: FiniteArms = read_joining(source, self.written, name_column=name_column)
         return read
 

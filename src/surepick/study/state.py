@@ -569,7 +569,7 @@ def _label(event: Event) -> GroupLabel:
         return ()
     label = group_label(event["group"])
     if not label or dict(label) != event["group"]:
-        raise _not_so(event, "has a group that is no label")
+        raise _not_so(event, "has a group that is not a label")
     return label
 
 
