@@ -388,7 +388,8 @@ class Spec:
     )
     pool: "int | Sequence[str] | None" = _declared(
         None,
-        "Number of items that every arm has one fixed score on, such as questions: find the best on this pool.",
+        "Number of items, such as questions. Every arm has one fixed score on each item, and the best has the largest "
+        "mean.",
         _pool,
         in_identity="if set",
         in_log="if set",
