@@ -125,7 +125,7 @@ STATUS = {
 }
 FIELDS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "ask": (
-        "An object:",
+        "The answer is an object:",
         {
             "study": "its name",
             "state": STATUS["state"],
@@ -134,25 +134,28 @@ FIELDS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     ),
     "ask: each of asks": ("", ASK),
     "pending": (
-        "A list of open asks:",
+        "The answer is a list of open asks:",
         {**ASK, "worker": "who was asked", "asked_at": "when"},
     ),
     "tell": (
-        "An object:",
+        "The answer is an object:",
         {
-            "measurements": "what was told, a list of objects as `measurements` has them",
+            "measurements": "the results told, a list of objects as `measurements` has them",
             "status": "an object as `status` has it",
         },
     ),
-    "measurements": ("A list of all of them:", MEASUREMENT),
-    "status": ("An object:", STATUS),
-    "best": ("An object:", {**{name: STATUS[name] for name in OF_BEST}, "explanation": "all of it in words"}),
+    "measurements": ("The answer is a list of measurements:", MEASUREMENT),
+    "status": ("The answer is an object:", STATUS),
+    "best": (
+        "The answer is an object:",
+        {**{name: STATUS[name] for name in OF_BEST}, "explanation": "all of this in words"},
+    ),
     "plan": (
-        "Of a study, an object:",
+        "For a study the answer is an object:",
         {name: STATUS[name] for name in OF_PLAN},
     ),
     "list": (
-        "A list of studies:",
+        "The answer is a list of studies:",
         {
             "name": STATUS["name"],
             "state": f"{STATUS['state']}; or `unreadable`, a log that is damaged: `status` says how",
@@ -162,7 +165,7 @@ FIELDS: Mapping[str, tuple[str, Mapping[str, str]]] = {
         },
     ),
     "verify": (
-        "An object:",
+        "The answer is an object:",
         {
             "ok": "whether everything was checked and agrees",
             "outcome": "`ok`, `not ok`, or `unchecked`: this version cannot check some sentences",

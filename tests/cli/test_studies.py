@@ -561,7 +561,7 @@ def test_a_signed_certificate(decided: Shell, tmp_path: Path) -> None:
 def test_files_of_a_study(paints: Shell, tmp_path: Path) -> None:
     """Earlier results are imported once, whatever the file is called, measurements exported, a page is written."""
     (tmp_path / "earlier.csv").write_text("arm,value\nA,0.6\nE,0.9\nB,0.55\n")
-    said = "3 results of earlier.csv are in study paints; they guide what is asked next, and are no evidence."
+    said = "3 results of earlier.csv are in study paints; they guide the next asks, and are no evidence."
     assert said in paints("import", "earlier.csv").out
     shutil.copy(tmp_path / "earlier.csv", tmp_path / "copy.csv")
     for name in ("earlier.csv", "copy.csv"):

@@ -244,7 +244,7 @@ def test_a_log_without_its_plans_is_refused(study: Study) -> None:
     """That arms were fixed before their results is what bets rest on."""
     events = [event for event in events_of(study) if event["kind"] != "planned"]
     rows = rechained([{**event, "n": n} for n, event in enumerate(events, start=1)])
-    assert "asks for what was not planned" in verify(sealed(study.certificate(), rows), rows).problems[0]
+    assert "asks for unplanned arms" in verify(sealed(study.certificate(), rows), rows).problems[0]
 
 
 def test_what_came_later_is_said(study: Study) -> None:

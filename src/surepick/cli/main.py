@@ -274,7 +274,7 @@ def bench_run(
 def bench_report(
     folder: Annotated[Path, typer.Argument(help="Folder of results, or a folder of such folders.")],
     *,
-    latex: Annotated[bool, typer.Option("--latex", help="Also report.tex, and figures as PDF for a paper.")] = False,
+    latex: Annotated[bool, typer.Option("--latex", help="Write report.tex and PDF figures for a paper too.")] = False,
 ) -> int:
     """Write the report of finished runs."""
     from surepick.cli.reproduce import bench_report as report_on  # noqa: PLC0415 (`--help` stays quick)

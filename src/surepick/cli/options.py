@@ -191,7 +191,7 @@ class PlanOptions(_Flags):
 class ExperimentOptions:
     """How experiments are run."""
 
-    full: Annotated[bool, says("Do all runs of the experiment; default: a quick look.", "--full")] = False
+    full: Annotated[bool, says("Make all runs of the experiment instead of a few.", "--full")] = False
     runs: Annotated[int | None, says("Runs of each cell, instead of the experiment's own number.")] = None
     jobs: Annotated[int | None, says("Number of processes; -1, the default, starts one per core.")] = None
     dask: Annotated[str | None, says('Do the runs on a Dask cluster: its address "tcp://host:8786", or "local".')] = (

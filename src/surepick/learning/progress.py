@@ -323,7 +323,7 @@ def far_words(now: Snapshot, label: Label) -> str:
 def confidence(now: Snapshot) -> str:
     """Say how sure the leader is, in percents that reach 1 - delta only at the end."""
     if now.guarantee == "withdrawn":
-        return "withdrawn, the rewards contradict what it rests on"
+        return "withdrawn, the rewards contradict its assumptions"
     if now.guarantee == "doubtful":
         return "in doubt, the noise does not look normal with one level"
     return _sure(now)

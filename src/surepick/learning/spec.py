@@ -353,7 +353,7 @@ class Spec:
         in_plan=True,
     )
     costs: "ArrayLike | None" = _declared(
-        None, "Column of the arms' file that says what a pull of each costs.", in_plan=True, flag_type=str
+        None, "Column of the arms' file with the cost of a pull of each arm.", in_plan=True, flag_type=str
     )
     budget: float | None = _declared(
         None, "Spend at most this: pulls, or cost beside --costs.", _budget, flag_type=float, in_identity="if set"
@@ -389,7 +389,8 @@ class Spec:
     )
     pool: "int | Sequence[str] | None" = _declared(
         None,
-        "Number of items that every arm has one fixed score on, such as questions: find the best on this pool.",
+        "Number of items, such as questions. Every arm has one fixed score on each item, and the best has the largest "
+        "mean.",
         _pool,
         in_identity="if set",
         in_log="if set",

@@ -466,8 +466,8 @@ def plan(
     """
     if "pool" in options:
         raise InvalidInput(
-            "`pool` has no plan: how many items it takes depends on how scores go together, which is not guessed; "
-            "`simulate` runs a `surepick.problems.PoolProblem`, a table such as `surepick.problems.pool` draws."
+            "`pool` has no plan, because the number of items depends on the correlation of the scores; to estimate it, "
+            "`simulate` a `surepick.problems.PoolProblem`, a table such as `surepick.problems.pool` draws."
         )
     check_options(options, None, plan)
     given = {"theta": theta, "scenarios": scenarios, "pilot": pilot, "gap": gap}

@@ -256,8 +256,9 @@ def _by_size(section: Section, quantity: str) -> tuple[str, Table]:
     what = "Closest to the lower bound" if quantity == "ratio" else "Fewest pulls"
     finding = f"{what}: {', '.join(wins)}." if wins and len(section.experiment.algorithms) > 1 else ""
     note = (
-        "★: the least on its problem, of those that stop, are wrong in at most a share delta of the runs, are proved "
-        "or published, are not told theta, and are not below the minimum. Darkest: ten times the least or more."
+        "★ marks the least on its problem, among methods that stop, are wrong in at most a share delta of the runs, "
+        "are proved or published, are not told theta, and are not below the minimum. The darkest cells have ten times "
+        "the least or more."
     )
     if quantity == "ratio" and any("cost" in summary.quantities for summary in known):
         note += " Where arms have costs, the cost is divided by the lower bound on the cost."

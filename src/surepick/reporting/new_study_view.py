@@ -91,7 +91,7 @@ MORE: Mapping[str, OptionField] = {
             "same": "same: normal, as large for every arm",
             "per-arm": "per-arm: normal, larger for some arms",
             "symmetric": "symmetric: high and low are as likely, also with outliers",
-            "any": "any: the same for all arms, and nothing else",
+            "any": "any: the same for all arms",
         },
     ),
     "drift": OptionField(
@@ -184,7 +184,7 @@ def planned(arms: "TableArms", options: Mapping[str, Any], form: Mapping[str, st
         )
     if "pool" in options:
         raise InvalidInput(
-            'a "pool" has no plan: how many items it takes depends on how scores go together; leave "lead" empty.'
+            'a "pool" has no plan: its number of items depends on the correlation of the scores; leave "lead" empty.'
         )
     known = {name: value for name, value in options.items() if name in IN_PLAN}
     needs_scatter = not known.keys() & {"rewards", "reward_range", "noise_std"}

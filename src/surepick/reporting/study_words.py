@@ -23,7 +23,7 @@ WORDS = {
     "new": "nothing is asked yet",
     "measuring": "measuring",
     "stopped": "decided",
-    "withdrawn": "withdrawn: the data contradict what the answer rests on",
+    "withdrawn": "withdrawn: the data contradict the assumptions of the answer",
     "spent": "the budget is spent",
     "unreadable": "unreadable",
 }

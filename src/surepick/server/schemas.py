@@ -202,7 +202,9 @@ ListedStudy = _answer("ListedStudy", "A study in a list.", **dict.fromkeys(("nam
 StudyPage = _answer("StudyPage", "Studies, sorted by name.", studies=_list(ListedStudy), next=str | None)
 Asks = _answer("Asks", "Open asks.", asks=list[StudyAsk])
 Measured = _answer("Measured", "A measurement, as `surepick measurements --format json` has it.", **_of_measurement)
-Told = _answer("Told", "What was recorded, and questions about it.", measurements=_list(Measured), remarks=list[str])
+Told = _answer(
+    "Told", "The recorded measurements, and questions about them.", measurements=_list(Measured), remarks=list[str]
+)
 MeasurementPage = _answer("MeasurementPage", "Measurements.", measurements=_list(Measured), next=int | None)
 Planned = _answer("Planned", "Check pulls that were planned.", n=int)
 LogRow = _answer("LogRow", "An event: its number, its text, and the hash of the chain.", n=int, text=str, hash=str)

@@ -289,7 +289,7 @@ def check_table(path: Path) -> Any:
         raise damaged(path) from error
     if not _fits(file.schema_arrow):
         file.close()
-        raise SurepickError(f"{path} is no table of runs: its columns are {', '.join(file.schema_arrow.names)}.")
+        raise SurepickError(f"{path} is not a table of runs: its columns are {', '.join(file.schema_arrow.names)}.")
     return file
 
 

@@ -104,7 +104,7 @@ class ArmCatalog:
             InvalidInput: the arms are no list, or the table cannot be used.
         """
         if not self.is_enumerable:
-            raise InvalidInput("arms can join a list of arms; this study has a set of arms that is no list.")
+            raise InvalidInput("arms can join a list of arms; this study has a set of arms that is not a list.")
         read: FiniteArms = read_joining(source, self.written, name_column=name_column)
         return read
 
@@ -320,7 +320,7 @@ def era_after(state: "State", changes: Mapping[str, Any]) -> Era:
     learner = _learner_in(catalog, options, "evidence" if counts else "guidance")
     if is_other and not learner.rule.begins_eras:
         raise InvalidInput(
-            f"stopping={learner.rule.name!r} counts what was measured before, and has no proof where arms or "
+            f"stopping={learner.rule.name!r} counts earlier measurements, and has no proof where arms or "
             "options were chosen after that; change the budget alone, or begin another study."
         )
     numbers: dict[MeasurementId, ResultNumber] = {}

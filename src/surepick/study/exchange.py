@@ -436,7 +436,7 @@ def unread_words(titles: Sequence[str], how: str = "") -> str:
     found = f"columns {listed(titles)} are" if len(titles) > 1 else f"column {titles[0]} is"
     return (
         f"The {found} not read. To label values with the day, bench or plate that stands there, tell a file with "
-        f"{how or f'group_columns={list(titles)}'}: a label comes with its value, and none is added later."
+        f"{how or f'group_columns={list(titles)}'}. A label comes with its value and cannot be added later."
     )
 
 

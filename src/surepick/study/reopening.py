@@ -165,8 +165,8 @@ def why_not_now(state: "State", era: Era) -> str:
     if odd := era.not_rejected:
         names = joined([state.roster.label(key) for key in odd[:4]] + (["others"] if len(odd) > 4 else []))
         return (
-            f"{names} could still be the best at the new risk, so what excludes the others may rest on what leaves; "
-            "reopen once it is excluded, and the evidence is kept"
+            f"{names} could still be the best at the new risk, so the evidence against the others may rest on these; "
+            "reopen once they are excluded, and the evidence is kept"
         )
     return "" if state.now.n_evidence else "no block of measurements is complete yet"
 

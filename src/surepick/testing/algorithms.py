@@ -195,7 +195,7 @@ def _asks_arms(trial: Trial) -> None:
             if trial.is_vectors:
                 trial.arms.checked(arm)
             else:
-                assert 0 <= arm < len(trial.rows), f"{arm} is no row number of {len(trial.rows)} arms"
+                assert 0 <= arm < len(trial.rows), f"{arm} is not a row number of {len(trial.rows)} arms"
             learner.tell(arm, measure(arm))
 
 

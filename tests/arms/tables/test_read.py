@@ -309,7 +309,7 @@ def test_formulas_say_which_features_there_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"formula": "tempp * solvent"}, r"names 'tempp', which is no column; did you mean 'temp'\? The columns are"),
+        ({"formula": "tempp * solvent"}, r"names 'tempp', which is not a column; did you mean 'temp'\? The columns"),
         ({"formula": "temp +"}, "cannot be used: 'temp .' cannot be read"),
         ({"formula": "y ~ temp"}, "the features alone"),
         ({"formula": "temp | time"}, "the features alone"),

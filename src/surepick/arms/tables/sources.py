@@ -234,7 +234,7 @@ def open_table(source: Any, *, sheet: str | None = None, title: str = "the data 
         if suffix == ".xls":
             raise InvalidInput(f"{path} is in the Excel format of before 2007; save it as .xlsx or .csv.")
         if suffix in NO_TABLES:
-            raise InvalidInput(f"{path} is no table; a table is a .csv, .xlsx, .parquet, .arrow or .npy file.")
+            raise InvalidInput(f"{path} is not a table; a table is a .csv, .xlsx, .parquet, .arrow or .npy file.")
         if suffix in COLUMN_FILES:
             return _read_columns(path)
         return _read_npy(path) if suffix == ".npy" else read_csv(path)

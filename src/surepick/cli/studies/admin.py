@@ -42,7 +42,7 @@ class ExportContent(StrEnum):
 
 @command
 def measurements(*, where: StudyOptions, output: Output = Format.TABLE) -> int:
-    """List all measurements with their numbers. Void and corrected ones are marked."""
+    """List all measurements with their numbers. Marks show void and corrected measurements."""
     with where.loaded() as study:
         state = study.state
         if output is not Format.TABLE:
@@ -162,7 +162,7 @@ def reopen(  # noqa: PLR0913 - every argument is an option of its own
     delta: Annotated[float | None, says("New risk.")] = None,
     epsilon: Annotated[float | None, says("New tolerance.")] = None,
     budget: Annotated[float | None, says("Budget from here on (default: the rest of the budget).")] = None,
-    rounds: Annotated[int | None, says("How many more batches there may be (default: those that are left).")] = None,
+    rounds: Annotated[int | None, says("Most batches from here on (default: the rest of the batches).")] = None,
     m: Annotated[int | None, says("How many of the best arms to find.")] = None,
     groups: Annotated[OfGroups | None, says("Allow for offsets of groups from here on (offset), or watch.")] = None,
     join: Annotated[Path | None, says("Arms to add: a file with a column for each feature and one of names.")] = None,
@@ -173,7 +173,7 @@ def reopen(  # noqa: PLR0913 - every argument is an option of its own
 ) -> int:
     """Reopen a study after a verdict, or change arms or options. Evidence is kept as far as the proof allows."""
     if reason is None and not dry_run:
-        raise InvalidInput("--reason must say why in a few words; or look first what is kept, with --dry-run.")
+        raise InvalidInput("--reason must say why in a few words; to see first which evidence is kept, give --dry-run.")
     given: dict[str, Any] = {"delta": delta, "epsilon": epsilon, "budget": budget, "rounds": rounds, "m": m}
     given["groups"] = None if groups is None else groups.value
     changes = {name: value for name, value in given.items() if value is not None}
@@ -338,7 +338,7 @@ def import_command(
         labels = with_columns(study, path, groups, asks=True).of_file
         columns = {"option_column": option_column, "value_column": value_column}
         told = _imported(study, path, where.who, {**labels, **columns})
-        counts = "they count as evidence" if is_evidence else "they guide what is asked next, and are no evidence"
+        counts = "they count as evidence" if is_evidence else "they guide the next asks, and are no evidence"
         if told[0].id <= n_before:
             counts = "they were told before: nothing changed"
         printing.say(f"{len(told)} results of {path} are in study {study.name}; {counts}.")

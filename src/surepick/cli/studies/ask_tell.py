@@ -520,7 +520,7 @@ def _after_withdrawal(study: "Study", where: StudyOptions) -> Iterator[str]:
         yield f"  {where.next('reopen --groups offset --reason WHY', study)}"
         return
     if result.repeated or learner.model != "linear" or not study.state.roster.is_enumerable:
-        yield "Next: do what the sentence above says; no answer of this study must be used."
+        yield "Next: follow the advice above. Do not use any answer of this study."
         return
     is_binary = looks_pass_fail(result)
     yield IF_SLIP if learner.state.settled.model.has_slip and not is_binary else NOT_USABLE
@@ -533,7 +533,7 @@ def _after_withdrawal(study: "Study", where: StudyOptions) -> Iterator[str]:
     for line in _again(study, where, "--interactions", without=("noise_std",) if learnt else ()):
         yield f"  {line}"
     yield "Without a model, one mean for each arm: the same with --model unstructured for --interactions."
-    yield "Between the two: --misfit SIZE allows every mean to be SIZE beside the linear one."
+    yield "A middle way: --misfit SIZE allows every mean to be off its linear fit by SIZE."
     if means := own_means(study.state):
         yield f"Estimate, not a guarantee: by their own means, without the model, {means}."
 

@@ -288,7 +288,7 @@ def anchor(
     sign: Annotated[Path | None, says("Sign the head with this Ed25519 private key, a .pem file.")] = None,
     where: StudyOptions,
 ) -> int:
-    """Keep proof in the log that its events existed by now. Without options: show what to have time-stamped."""
+    """Keep proof in the log that its events existed by now. Without options, print the hash to be time-stamped."""
     from surepick.arms.tables.sources import refusing  # noqa: PLC0415 (`--help` stays quick)
 
     with where.loaded() as study:
