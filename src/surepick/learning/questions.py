@@ -119,7 +119,7 @@ def question_about(
     if learner.spec.has_offsets:  # a value beside an offset of its group has no prediction
         return _without_bad_repair(early_question(value, others()), learner, arm)
     unit = 1.0 if model.stds is None else float(model.stds[arm])
-    x = learner.state.row(arm)
+    x = learner.state.rows[arm]
     if is_new and _fits(estimate, x, value / unit):
         return None
     found = _question(estimate, x, value, unit, others)

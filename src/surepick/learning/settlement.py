@@ -205,9 +205,9 @@ class Settlement:
             self._last_place = told.place
         if self._has_offsets:
             assert isinstance(self.estimate, OffsetLeastSquares)
-            self.estimate.update_in(self._books.row(told.arm), reward, told.arm, self._codes.of(told.group))
+            self.estimate.update_in(self._books.rows[told.arm], reward, told.arm, self._codes.of(told.group))
         else:
-            self.estimate.update(self._books.row(told.arm), reward, told.arm)
+            self.estimate.update(self._books.rows[told.arm], reward, told.arm)
             if told.group:
                 self._codes.of(told.group)  # levels are numbered in the order of results, whoever looks and when
         if not told.is_asked:
@@ -355,7 +355,7 @@ class Settlement:
         return has_drift(arms, numbers, rewards)
 
     def _features(self, numbers: Sequence[int]) -> Array:
-        return np.array([self._books.row(number) for number in numbers])
+        return np.array([*map(self._books.rows.__getitem__, numbers)])
 
     @one_blas_thread
     def _close(self, planned: PlannedBlock, n_places: float) -> None:

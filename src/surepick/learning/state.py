@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Literal, final
 
-from surepick.arms.views import as_rows
+from surepick.arms.views import ArmView, as_rows
 from surepick.core.checks import check_count
 from surepick.core.linalg import one_blas_thread
 from surepick.errors import InvalidInput
@@ -27,6 +27,21 @@ from surepick.learning.model import check_arms, check_audit
 from surepick.learning.settlement import Setting, Settlement, ToldResult
 from surepick.stopping.base import RuleState, Start
 from surepick.types import Array, AskNumber, ResultNumber
+
+
+@final
+class Rows(dict[int, Array]):
+    """Features of arms by number. An arm is read once, since every pull needs its features several times."""
+
+    def __init__(self, arms: ArmView) -> None:
+        super().__init__()
+        self._arms = arms
+
+    def __missing__(self, arm: int) -> Array:
+        """Read the features (d,) of an arm."""
+        x: Array = self._arms.gather([arm])[0]
+        self[arm] = x
+        return x
 
 
 @final
@@ -63,7 +78,8 @@ class LearnerState:
         # A rule that reads the sampler's plans must see every result before the sampler moves on.
         self._is_eager = not rule.takes_corrections
         self._needs_labels = setting.task.has_offsets
-        self._rows: dict[int, Array] = {}
+        self.rows = Rows(self._arms)
+        """Features (d,) of the arms by number."""
         self.start: Start | None = None
         """The evidence that the rule starts from; None: none."""
         self.n_start: int | None = None
@@ -475,13 +491,6 @@ class LearnerState:
     def is_guided(self) -> bool:
         """Whether some results guide plans and bets and are no evidence: arms may be chosen after them."""
         return self._setting.earlier == "guidance" and self.n_earlier > 0
-
-    def row(self, arm: int) -> Array:
-        """Return the features (d,) of an arm."""
-        x = self._rows.get(arm)
-        if x is None:
-            x = self._rows[arm] = self._arms.gather([arm])[0]
-        return x
 
     def _place(self, n_asked: int) -> int:
         """Return the place of the next result after `n_asked` asks, and after the unsolicited results before it."""
