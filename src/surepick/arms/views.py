@@ -362,8 +362,8 @@ class Task:
     """Whether sampling goes on after a proof, until the budget is spent."""
     budget: int | None = None
     """Pulls that may be made; None: no limit, or arms differ in what they cost."""
-    groups: str = "watch"
-    """Or "offset": every group of measurements, a day or a bench, may read high or low."""
+    has_offsets: bool = False
+    """Whether every group of measurements, a day or a bench, may read high or low."""
     drift: float = 0.0
     """Largest distance of two readings of one arm within a block that a drift causes."""
     edition: int = 1

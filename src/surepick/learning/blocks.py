@@ -127,7 +127,7 @@ class Plans:
         self._costs, self._budget, self._least = costs, budget, rule.min_block(task)
         self._batch = task.batch
         self._n_arms = task.rows.n_arms if isinstance(task.arms, ArmSet) else sys.maxsize  # vectors get numbers later
-        self._has_offsets = task.groups == "offset"
+        self._has_offsets = task.has_offsets
         self._spent = 0.0  # cost of all asks so far
         self._left: deque[int] = deque()
         # Pulls when the last two blocks opened, and how the designs before wanted them apportioned.

@@ -115,7 +115,7 @@ def question_about(
     """
     model, estimate = learner.noise_model, learner.estimate
     # A value beside an offset of its group has no prediction yet.
-    if model.is_binary or estimate.n_pulls <= FEWEST or learner.spec.groups == "offset":
+    if model.is_binary or estimate.n_pulls <= FEWEST or learner.spec.has_offsets:
         return None
     unit = 1.0 if model.stds is None else float(model.stds[arm])
     x = learner.state.row(arm)

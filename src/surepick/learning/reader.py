@@ -362,7 +362,7 @@ class Reader:
         """
         learner = self._learner
         has_none = learner.noise != "same" or learner.misfit > 0.0 or learner.state.is_guided or self.noise_doubt != ""
-        has_none = has_none or learner.spec.groups == "offset" or learner.task.pool is not None
+        has_none = has_none or learner.spec.has_offsets or learner.task.pool is not None
         return math.inf if has_none or not self._known.prefix().has_theta else learner.noise_std
 
     @property
@@ -442,7 +442,7 @@ class Reader:
         learner, fit = self._learner, self._fit
         if fit is None or learner.misfit > 0.0:
             return None, None
-        arms, has_shares = learner.measured_arms, learner.spec.groups != "offset"
+        arms, has_shares = learner.measured_arms, not learner.spec.has_offsets
         if (
             learner.is_binary
             and has_shares
@@ -549,7 +549,7 @@ def given_of(learner: "Learner") -> dict[str, Any]:
         "noise": learner.noise,
         "model": learner.model,
         "allowed_misfit": learner.misfit,
-        "has_offsets": learner.spec.groups == "offset",
+        "has_offsets": learner.spec.has_offsets,
         "earlier": learner.earlier if learner.state.start is None else "kept",
         "reward_range": learner.reward_range,
         "drift": learner.spec.drift,

@@ -116,7 +116,7 @@ class Settlement:
         """Whether the rule still has to take in the results from before the first block."""
         self.state = books.started(books.start) if state is None else state
         self._watches = watches and noise.is_watched and not setting.items
-        self._has_offsets = task.groups == "offset"
+        self._has_offsets = task.has_offsets
         self.model = Model(
             self._white,
             noise.std,

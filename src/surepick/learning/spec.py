@@ -438,9 +438,9 @@ class Spec:
             raise InvalidInput(f'`budget` is not supported with noise="{model.name}"; leave it out.')
         if why := next(spec._odd_rounds(), None):
             raise InvalidInput(why)
-        if spec.groups == "offset" and spec.earlier == "evidence":
+        if spec.has_offsets and spec.earlier == "evidence":
             raise InvalidInput('earlier="evidence" has no proof beside groups="offset"; use earlier="guidance".')
-        if spec.groups == "offset" and model.bet is not None:
+        if spec.has_offsets and model.bet is not None:
             raise InvalidInput(
                 f'groups="offset" has no proof beside noise="{model.name}", which has bets of its own; use '
                 'groups="watch".'
@@ -495,6 +495,11 @@ class Spec:
     def most_pulls(self) -> float | None:
         """The budget: as given, or that of all rounds in pulls; None: no limit."""
         return self.budget if self.batch is None or self.rounds is None else float(self.batch * self.rounds)
+
+    @property
+    def has_offsets(self) -> bool:
+        """Whether groups of measurements may read high or low."""
+        return self.groups == "offset"
 
     @property
     def n_items(self) -> int | None:

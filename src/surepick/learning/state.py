@@ -62,7 +62,7 @@ class LearnerState:
         self._allows_delays = rule.needs_fixed_blocks or rule.is_fixed_design
         # A rule that reads the sampler's plans must see every result before the sampler moves on.
         self._is_eager = not rule.takes_corrections
-        self._needs_labels = setting.task.groups == "offset"
+        self._needs_labels = setting.task.has_offsets
         self._rows: dict[int, Array] = {}
         self.start: Start | None = None
         """The evidence that the rule starts from; None: none."""

@@ -250,7 +250,7 @@ def run_with(
     # thousand. Other runs end inside a block, if at all, where their records of before do.
     # With offsets of groups a block is a group.
     is_whole = learner.spec.goal == "fixed-budget" and learner.rule.needs_fixed_blocks
-    is_whole = is_whole or learner.spec.groups == "offset"
+    is_whole = is_whole or learner.task.has_offsets
     n_pulls, designs = 0, _DesignSizes()
     while not learner.stopped and n_pulls < job.max_pulls:
         n_wanted = max(1, min(learner.n_planned, job.max_pulls - n_pulls)) if is_whole else 1
@@ -291,7 +291,7 @@ def _asked(learner: Learner, instance: Instance, n: int) -> list[tuple[Any, ...]
     """Return the next n arms, or the next one with its item if there is a pool; none if the budget is spent."""
     if instance.score is None:
         # Runs draw no offsets, since no comparison depends on them.
-        label = f"group at {learner.estimate.n_pulls}" if learner.spec.groups == "offset" else None
+        label = f"group at {learner.estimate.n_pulls}" if learner.task.has_offsets else None
         return [(arm,) for arm in learner.next_arms(n, group=label)]
     return [(ask.arm, ask.item) for ask in learner.next_asks()]
 

@@ -55,7 +55,7 @@ def aim_words(study: "Study") -> str:
     if near and learner.task.target is not None:
         near = f", give or take {learner.epsilon:g}"
     parts = [f"{sought}{near}, {risk}", learner.noise_model.summary()]
-    if spec.groups == "offset":
+    if spec.has_offsets:
         parts.append("days, benches and plates may read high or low")
     is_all = ", all of them measured" if learner.task.spends_all else ""
     if spec.rounds is not None:
