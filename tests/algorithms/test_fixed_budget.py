@@ -10,7 +10,7 @@ from scipy.stats import binom
 import surepick as sp
 from surepick.algorithms.gse import sizes_of
 from surepick.algorithms.od_linbai import n_phases_of, pulls_of_phase
-from surepick.core.phased_error import PhaseOf, h1_lin, h2_lin, phased_error_bound
+from surepick.core.phased_error import PhaseOf, phased_error_bound
 from surepick.errors import InvalidInput
 from surepick.learning.learner import Learner, create_learner
 from surepick.simulation import problems
@@ -239,15 +239,6 @@ def test_what_is_proved_stands_beside_the_answer() -> None:
 
 
 # ---- the bound on dropping the best
-
-
-def test_complexities() -> None:
-    """Known values: a basis with means 1, 0.75, ..., 0, and Soare's problem."""
-    basis, soare = problems.unit_basis([1.0, 0.75, 0.5, 0.25, 0.0]), problems.soare(6, 0.1)
-    assert (h2_lin(basis.gaps, 5), h1_lin(basis.gaps, 5)) == pytest.approx((32.0, 38.778), abs=1e-3)
-    assert (h2_lin(soare.gaps, 6), h1_lin(soare.gaps, 6)) == pytest.approx((20033.36, 20034.36), abs=1e-2)
-    with pytest.raises(InvalidInput, match="`gaps` must be"):
-        h1_lin([0.0, 1.0], 3)
 
 
 HALVED = problems.unit_basis([1.0, 0.0, 0.0, 0.0])

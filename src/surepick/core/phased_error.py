@@ -49,25 +49,3 @@ def phased_error_bound(gaps: Any, phases: Iterable[tuple[int, int, float]], nois
         terms = np.exp(-(losses[: n_left - 1] ** 2) / (2.0 * noise_std**2 * variance))
         total += math.fsum(terms.tolist()) / n_kept
     return min(1.0, total)
-
-
-def h1_lin(gaps: Any, dim: int) -> float:
-    """Return H_{1,lin}, the sum of 1/gap^2 over the `dim` smallest gaps, that of the best being the next one's.
-
-    Yang and Tan (2022): a difficulty for a fixed budget that knows gaps and dimension alone, not where the arms are.
-    """
-    return float((1.0 / _gaps_of(gaps, dim) ** 2).sum())
-
-
-def h2_lin(gaps: Any, dim: int) -> float:
-    """Return H_{2,lin}, the largest i/gap_i^2 for i = 2, ..., `dim`, gaps in increasing order."""
-    sorted_gaps = _gaps_of(gaps, dim)
-    return float((np.arange(2, dim + 1) / sorted_gaps[1:] ** 2).max())
-
-
-def _gaps_of(gaps: Any, dim: int) -> Any:
-    losses = np.sort(check_matrix("gaps", [gaps])[0])[:dim]
-    if len(losses) < dim or dim < 2 or not losses[1] > 0.0:
-        raise InvalidInput(f"`gaps` must be one 0 and at least {max(dim, 2) - 1} losses above 0, got {len(losses)}.")
-    losses[0] = losses[1]
-    return losses

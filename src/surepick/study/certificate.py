@@ -87,9 +87,9 @@ OF_OFFSETS = (
     "Which group a measurement belongs to was said with its ask, or has nothing to do with the noise of its own block."
 )
 MOST_NAMED = 4
+"""Forks that a sentence names; the entry `forks` has all of them."""
 MOST_SHOWN = 200
 """Letters of two entries that differ and are both shown."""
-"""Forks that a sentence names; the entry `forks` has all of them."""
 OF_LOST = (
     "{asks} given up without a result, {without} of them without a reason. Whether a value had been seen before cannot "
     "be seen."
