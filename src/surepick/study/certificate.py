@@ -133,6 +133,28 @@ def certificate_of(state: State, last_hash: str) -> dict[str, Any]:
         "assumptions": [list(one) for one in assumptions(result)],
         "conditions": list(_conditions(state)),
         "limits": list(_limits(state)),
+        **_witnesses(state),
+        "lost": _lost(state),
+        "n_earlier": state.n_earlier,
+        "arms_digest": state.roster.digest,
+        "n_arms": status.n_arms,
+        "rule": status.stopping,
+        "options": state.options,
+        "n_pulls": status.n_pulls,
+        "counts": {
+            state.roster.label(state.key_of(number)): n for number, n in sorted(learner.estimate.counts.items())
+        },
+        **_groups(state),
+        **_changes(state),
+        "era": state.era,
+    }
+    content = _plain(content)
+    return {**content, "digest": digest_of(content)}
+
+
+def _witnesses(state: State) -> dict[str, Any]:
+    """Return the entries on registrations, copies, kept hashes and retired arms."""
+    return {
         "registrations": state.registrations,
         "forks": [
             {"event": one["n"], **{name: one[name] for name in ("fork", "study", "is_copy", "at", "by")}}
@@ -147,17 +169,12 @@ def certificate_of(state: State, last_hash: str) -> dict[str, Any]:
             for era in state.eras[1:]
             for key in era["retired"]
         ],
-        "lost": _lost(state),
-        "n_earlier": state.n_earlier,
-        "arms_digest": state.roster.digest,
-        "n_arms": status.n_arms,
-        "rule": status.stopping,
-        "options": state.options,
-        "n_pulls": status.n_pulls,
-        "counts": {
-            state.roster.label(state.key_of(number)): n for number, n in sorted(learner.estimate.counts.items())
-        },
-        **_groups(state),
+    }
+
+
+def _changes(state: State) -> dict[str, Any]:
+    """Return the entries on values that were changed, and on all verdicts."""
+    return {
         "voids": [one.id for one in state.measurements if one.is_void],
         "corrections": [one.id for one in state.measurements if one.is_corrected],
         "changes": [
@@ -174,10 +191,7 @@ def certificate_of(state: State, last_hash: str) -> dict[str, Any]:
             }
             for each in state.verdicts
         ],
-        "era": state.era,
     }
-    content = _plain(content)
-    return {**content, "digest": digest_of(content)}
 
 
 def all_eras_words(certificate: Mapping[str, Any]) -> str:
