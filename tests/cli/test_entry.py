@@ -334,8 +334,8 @@ def test_a_recipe_is_whole(bench: Path, here: Here) -> None:
     (bench / "more.csv").write_text("id;temp;solvent;price\nR-9;75;W;9\n")
     assert here(bench, "reopen", "--join", "more.csv", "--reason", "new").returncode == 0
     with sp.load_study(storage=bench / "surepick.db") as study:
-        assert study.state.roster.recipe(5) == {"temp": 75.0, "solvent": "W", "price": "9"}
-        assert study.state.roster.recipe(1)["solvent"] == "E"
+        assert study.state.catalog.recipe(5) == {"temp": 75.0, "solvent": "W", "price": "9"}
+        assert study.state.catalog.recipe(1)["solvent"] == "E"
     assert here(bench, "report", "page.html").returncode == 0
     page = (bench / "page.html").read_text()
     assert "Recipes" in page

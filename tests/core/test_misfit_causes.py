@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from surepick.core.misfit import explain_misfit
+from surepick.core.misfit_causes import explain_misfit
 from surepick.types import Array
 
 THETA = np.array([1.0, 2.0, -1.0])

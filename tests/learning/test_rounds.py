@@ -70,6 +70,10 @@ def test_rounds_count_batches_where_pulls_have_costs() -> None:
         ({"goal": "fixed-budget"}, "needs `budget`, or `batch` and `rounds`"),
         ({"goal": "fixed-budget", "budget": 50, "m": 2}, "finds the best arm alone"),
         ({"goal": "fixed-budget", "budget": 50, "audit": 5}, "`audit` must be 0"),
+        (
+            {"goal": "fixed-budget", "budget": 50, "audit": 5, "algorithm": "lin-halving", "variant": "paper"},
+            "`audit` must be 0",
+        ),
         ({"goal": "fixed-budget", "budget": 50, "threshold": 1.0}, "got `threshold` or `control` too"),
         ({"goal": "fast"}, "`goal` must be"),
     ],

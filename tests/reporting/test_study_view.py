@@ -113,7 +113,7 @@ def test_the_page_says_what_the_proof_waits_for() -> None:
     more(study, 25)
     assert study.status.evidence == evidence
     study.fail(held, reason="the vial broke", worker="bench-2")
-    arm, n_planned = study.state.roster.label(held.arm), study.status.n_planned - 1
+    arm, n_planned = study.state.catalog.label(held.arm), study.status.n_planned - 1
     assert waiting_words(study.state) == (
         f"A measurement of {arm} was given up, and the proof waits for it: later results enter it afterwards. surepick "
         f"asks for it again after {n_planned} planned asks."

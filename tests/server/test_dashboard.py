@@ -119,7 +119,7 @@ def test_a_study_from_the_first_ask_to_the_certificate(
         page.get_by_role("button", name="Create the study").click()
         live(page)
         study = sp.load_study("paints", server.storage)
-        assert study.state.roster.written["features"] == ["constant", "Glanz", "Trocknung"]
+        assert study.state.catalog.written["features"] == ["constant", "Glanz", "Trocknung"]
         page.get_by_role("link", name="Studies").click()
         assert "no data" in page.locator("tbody tr").inner_text()
         check(page)

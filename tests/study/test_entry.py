@@ -150,11 +150,11 @@ def test_columns_that_are_only_shown_have_numbers_where_they_have_decimal_commas
     path = tmp_path / "arms.csv"
     path.write_text("name;x;price;remark;code\nA;0,5;12,40;1,5;007\nB;1;8;late;008\nC;4;;2,5;009\n")
     arms = sp.read_arms(path, drop=["price", "remark", "code"])
-    kept = sp.create_study("p", arms=arms, storage="memory:").state.roster
+    kept = sp.create_study("p", arms=arms, storage="memory:").state.catalog
     assert [kept.recipe(key)["price"] for key in range(3)] == [12.4, 8.0, None]
     assert kept.recipe(0) == {"x": 0.5, "price": 12.4, "remark": "1,5", "code": "007"}
     path.write_text('name,x,price\nA,1,"1,500"\nB,2,"1,600"\n')
-    kept = sp.create_study("q", arms=sp.read_arms(path, drop=["price"]), storage="memory:").state.roster
+    kept = sp.create_study("q", arms=sp.read_arms(path, drop=["price"]), storage="memory:").state.catalog
     assert kept.recipe(0)["price"] == "1,500", "1500 or 1.5"
 
 
@@ -162,17 +162,17 @@ def test_recipes_are_kept_only_where_features_do_not_say_all(tmp_path: Path) -> 
     """An array, and a table of numbers, leave the log as it was; a level or a column left out is kept, and reloads."""
     numbers = sp.create_study("n", arms=sp.read_arms({"x": [1, 2, 4], "y": [3.0, 1.0, 2.0]}), storage="memory:")
     assert "table" not in numbers.log[0]["arms"]
-    assert numbers.state.roster.recipe(1) == {"x": 2.0, "y": 1.0}
+    assert numbers.state.catalog.recipe(1) == {"x": 2.0, "y": 1.0}
     remarks = sp.read_arms({"x": [1, 2, 4], "remark": ["", "late", None]}, features=["x"])
-    kept = sp.create_study("r", arms=remarks, storage="memory:").state.roster
+    kept = sp.create_study("r", arms=remarks, storage="memory:").state.catalog
     assert [kept.recipe(key) for key in range(2)] == [{"x": 1.0, "remark": None}, {"x": 2.0, "remark": "late"}]
     frames(tmp_path / "lab.db").close()
     with sp.load_study(storage=tmp_path / "lab.db") as study:
-        assert study.state.roster.recipe(1) == {"value": 2.0, "supplier": "ACME", "day": "2026-03-01"}
+        assert study.state.catalog.recipe(1) == {"value": 2.0, "supplier": "ACME", "day": "2026-03-01"}
         # A log of before has features alone: the level without a feature is not known.
-        study.state.roster.written.pop("table")
-        assert study.state.roster.recipe(0)["value"] == 1.0
-        known = {key: study.state.roster.recipe(key).get("supplier") for key in range(4)}
+        study.state.catalog.written.pop("table")
+        assert study.state.catalog.recipe(0)["value"] == 1.0
+        known = {key: study.state.catalog.recipe(key).get("supplier") for key in range(4)}
         assert known == {0: None, 1: "ACME", 2: "ACME", 3: None}
 
 

@@ -13,7 +13,7 @@ from surepick.study.admin import load_study
 from surepick.study.certificate import SINCE_FORMAT_2, verify
 from surepick.study.events import Row, canonical, rows_of
 from surepick.study.storage import open_storage
-from surepick.study.storage.sql import NEWEST
+from surepick.study.storage.tables import NEWEST
 from surepick.study.study import Study
 from tests.study.golden.make import ANSWERS, DATABASE, EARLIER, SQL, answers
 from tools import verify_certificate

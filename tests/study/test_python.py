@@ -70,7 +70,7 @@ def test_a_study_is_compared_by_its_present_options() -> None:
     assert difference(study.state, new(budget=3).state) == "budget=50 instead of budget=3"
     assert difference(study.state, new(budget=50).state) == ""
     other = new(budget=50)
-    other.state.roster.written["recipes"] = [["", ""]]
+    other.state.catalog.written["recipes"] = [["", ""]]
     assert difference(study.state, other.state) == ""
 
 

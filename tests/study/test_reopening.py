@@ -313,9 +313,9 @@ def test_a_correction_of_an_arm_that_has_left_is_seen_at_once(tmp_path: Path) ->
     study = new()
     go_on(study)
     yew = next(
-        one.id for one in study.measurements if study.state.roster.label(one.arm) in ("yew", "fir", "elm", "oak")
+        one.id for one in study.measurements if study.state.catalog.label(one.arm) in ("yew", "fir", "elm", "oak")
     )
-    name = study.state.roster.label(study.measurements[yew - 1].arm)
+    name = study.state.catalog.label(study.measurements[yew - 1].arm)
     study.reopen(reason="it looked bad", retire=[name])
     assert study.stopped
     before = study.status.evidence

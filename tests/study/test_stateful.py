@@ -140,10 +140,10 @@ class Studies(RuleBasedStateMachine):
     def some_arm(self, pick: int) -> Any:
         """An arm that is there, or was."""
         state = self.studies[0].state
-        if state.roster.written["kind"] != "finite":
+        if state.catalog.written["kind"] != "finite":
             angle = pick % 7
             return (float(np.cos(angle)), float(np.sin(angle)))
-        return pick % len(state.roster.written["rows"])
+        return pick % len(state.catalog.written["rows"])
 
     # ---- asks and results
 
@@ -180,7 +180,7 @@ class Studies(RuleBasedStateMachine):
     def answer_late(self, who: int, pick: int, z: float) -> None:
         """Any ask without a result: open, given up, expired, or of an era that is over."""
         one = picked([one for one in self.attempts if not one.results], pick)
-        self.tell(who, one.id, one.arm, [self.value(self.studies[who].state.roster.features(one.arm), z)])
+        self.tell(who, one.id, one.arm, [self.value(self.studies[who].state.catalog.features(one.arm), z)])
 
     @precondition(lambda self: self.answered)
     @rule(who=people, pick=picks, is_same=st.booleans())
@@ -200,14 +200,14 @@ class Studies(RuleBasedStateMachine):
     def tell_arm(self, who: int, pick: int, z: float, n: int, worker: str | None) -> None:
         """Tell results by the arm."""
         arm = self.some_arm(pick)
-        features = self.studies[who].state.roster.features(arm)
+        features = self.studies[who].state.catalog.features(arm)
         self.tell(who, None, arm, [self.value(features, z)] * n, arm=arm, worker=worker)
 
     @rule(who=people, pick=picks, z=normal, key=st.sampled_from(["a", "b", "ключ"]))
     def tell_with_key(self, who: int, pick: int, z: float, key: str) -> None:
         """Tell a result under a key, which is known or not."""
         arm = self.some_arm(pick)
-        values = [self.value(self.studies[who].state.roster.features(arm), z)]
+        values = [self.value(self.studies[who].state.catalog.features(arm), z)]
         if key not in self.keyed:
             self.tell(who, None, arm, values, arm=arm, key=key)
             return
@@ -226,7 +226,7 @@ class Studies(RuleBasedStateMachine):
         """Tell results that nobody asked for."""
         state = self.studies[who].state
         arms = [self.some_arm(pick + i) for i in range(len(z))]
-        pairs = [(arm, self.value(state.roster.features(arm), one)) for arm, one in zip(arms, z, strict=True)]
+        pairs = [(arm, self.value(state.catalog.features(arm), one)) for arm, one in zip(arms, z, strict=True)]
         if self.do(who, lambda study: study.tell_earlier(pairs)) is not None:
             self.kept += [[arm, value, value, False] for arm, value in pairs]
 
@@ -258,7 +258,7 @@ class Studies(RuleBasedStateMachine):
     def correct(self, who: int, pick: int, z: float) -> None:
         """Correct a measurement."""
         n = pick % len(self.kept)
-        value = self.value(self.studies[who].state.roster.features(self.kept[n][0]), z)
+        value = self.value(self.studies[who].state.catalog.features(self.kept[n][0]), z)
         if self.did(who, lambda study: study.correct(n + 1, value, reason="comma")):
             assert not self.kept[n][3]
             self.kept[n][2] = value
@@ -291,11 +291,11 @@ class Studies(RuleBasedStateMachine):
     def change_arms(self, *, who: int, pick: int, joins: bool, retires: bool) -> None:
         """Begin an era with other arms."""
         state = self.studies[who].state
-        if state.roster.written["kind"] != "finite" or state.roster.candidates is not None:
+        if state.catalog.written["kind"] != "finite" or state.catalog.candidates is not None:
             return
-        n = len(state.roster.written["rows"])
+        n = len(state.catalog.written["rows"])
         rows = [[0.1 * (pick % 9) - 0.3, 0.2 + 0.01 * n]]
-        names = None if state.roster.names is None else [f"new {n}"]
+        names = None if state.catalog.names is None else [f"new {n}"]
         change: dict[str, Any] = {"join": sp.FiniteArms.rows_only(rows, least=1, argument="join")} if joins else {}
         if joins and names is not None:
             change["join"] = sp.FiniteArms(np.array([*rows, [0.3, 0.1 * n]]), names=[*names, f"newer {n}"])
@@ -356,7 +356,7 @@ class Studies(RuleBasedStateMachine):
             if state.verdict is not None:
                 decision = learner.decision
                 best = decision.best if isinstance(decision.best, list) else [decision.best]
-                assert state.verdict.best == tuple(state.roster.candidate_key(arm) for arm in best)
+                assert state.verdict.best == tuple(state.catalog.candidate_key(arm) for arm in best)
                 assert state.verdict.evidence == pytest.approx(decision.evidence, rel=1e-6)
                 assert state.verdict.threshold == decision.target
 
@@ -404,7 +404,7 @@ def looks(study: Study) -> dict[str, Any]:
             learner.reader.model_check,
             learner.reader.n_checks,
         ),
-        "names": state.roster.names,
+        "names": state.catalog.names,
         "verdicts": state.verdicts,
     }
     try:

@@ -360,7 +360,8 @@ class Task:
     batch: int | None = None
     """Pulls of every block; None: as many as the sampler plans."""
     spends_all: bool = False
-    """Whether sampling goes on after a proof, until the budget is spent."""
+    """Whether sampling goes on after a proof, until the budget is spent. A rule that plans the budget by itself ends it
+    by itself, so False for such a rule; whether all of a budget is to be spent, `Spec.goal` says."""
     budget: int | None = None
     """Pulls that may be made; None: no limit, or arms differ in what they cost."""
     has_offsets: bool = False

@@ -14,7 +14,8 @@ from surepick.cli.hints import in_shell
 from surepick.cli.options import PlanOptions, TableOptions
 from surepick.cli.output import Code, Format, print_roles, results, write
 from surepick.errors import InvalidInput, NoiseWarning
-from surepick.planning.plan import Plan, plan, two_digits
+from surepick.planning.explain import two_digits
+from surepick.planning.plan import Plan, plan
 from surepick.planning.replicates import ReplicateNoise, noise_from_replicates
 from surepick.reporting.figures import check_ready
 from surepick.simulation.runs import Runs

@@ -1,4 +1,4 @@
-"""Misfit: whether the arms' means contradict "every mean is theta'x", at any time, with few false alarms, and why.
+"""Misfit: whether the arms' means contradict "every mean is theta'x", at any time, with few false alarms.
 
 Notation: arm a of a block has n_a pulls, a mean and a row x_a (d,); s arms; W = diag(sqrt n_a); Q (s, r) an orthonormal
 basis of the range of W X, N (s, f) of its complement, f = s - r spare directions; y = W means and u = N'y.
@@ -52,17 +52,11 @@ sigma z_i with probability at most a_i/2. The risks a_i sum to alpha.
 The limits of an unknown noise need a hundred results to say anything. A block, whose arms the past has fixed, can be
 judged by itself at once: if its noise is Gaussian with one level, each of its rewards less the others' prediction,
 divided by the spread of the others, has Student's law with n - rank - 1 degrees of freedom (`has_slip`).
-
-**Causes**: a constant that was left out, or arms that do not fit. Notation: n_a, mean_a of arm a over all blocks;
-fit_a = x_a'theta, theta weighted least squares over the arms; lack = sum n_a (mean_a - fit_a)^2, about f sigma^2 under
-the model, f = arms - rank. The excess over that is to be explained: how much of the excess disappears with a column of
-ones more, or with a few arms less?
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, NamedTuple, final
+from typing import final
 
 import numpy as np
 import scipy
@@ -86,14 +80,6 @@ OFFSET = 0.5
 ENOUGH_REPEATS = 10
 # Residuals below this share of the rewards are rounding.
 ROUNDING = 1e-12
-# A constant is named if it explains more than this share, and more than the worst arm.
-MOST = 0.5
-# Arms that are named, at most; those after the first only if they are this many standard errors off.
-MOST_ARMS, OFF = 3, 2.0
-# Shares below this are rounding.
-TINY = 1e-10
-
-Kind = Literal["constant", "arms"]
 
 
 def range_basis(rows: Array) -> Array:
@@ -109,6 +95,12 @@ def range_basis(rows: Array) -> Array:
     left, singular, _ = np.linalg.svd(scaled, full_matrices=False)
     Q: Array = left[:, singular > max(scaled.shape) * np.finfo(float).eps * singular[0]]
     return Q
+
+
+def off_range(Q: Array, v: Array) -> Array:
+    """Return the part of v that is orthogonal to the columns of Q, which are orthonormal."""
+    left: Array = v - Q @ (Q.T @ v)
+    return left
 
 
 def log_factors(block: ArmMeans, M: Array, D: Array, F: Array, noise_std: float | None) -> Array:
@@ -374,7 +366,7 @@ class EffectWatch:
             offsets = Offsets(codes, past.counts)
             X, T, y, n_fitted = offsets.off(X), offsets.off(T), offsets.off(y), offsets.rank
         Q = range_basis(W * X)
-        T, y = _off(Q, W * T), _off(Q, W * y)[:, 0]
+        T, y = off_range(Q, W * T), off_range(Q, W * y)[:, 0]
         spread, axes = np.linalg.eigh(T.T @ T)
         roots = axes / np.sqrt(np.maximum(spread, 0.0) + 1.0 / tau2)[:, None]
         spare = past.n_repeats + len(past.arms) - Q.shape[1] - n_fitted
@@ -461,97 +453,3 @@ def is_slip(estimate: LeastSquares, x: Array, error: float, i: int, noise_std: f
     u = np.linalg.solve(A, x)
     width = math.sqrt(2.0 * float((betas * (x @ u + MIXTURE.scales * (u @ u))).min()))
     return abs(error) > scale * (width + math.sqrt(2.0 * math.log(4.0 / risk)))
-
-
-class ArmMisfit(NamedTuple):
-    """An arm that does not fit."""
-
-    arm: int
-    """Its position among the arms of the table."""
-    mean: float
-    fit: float
-    """The fit of the other arms, without those named before it."""
-    z: float
-    """Mean minus fit over the standard error of that."""
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Misfit:
-    """The best explanation of a misfit, and the numbers for a sentence on it."""
-
-    kind: Kind
-    share: float
-    """The part of the lack above `n_spare` that it takes away, between 0 and 1."""
-    lack: float
-    """In units of sigma^2; about `n_spare` if the model held."""
-    n_spare: int
-    arms: tuple[ArmMisfit, ...]
-    """Those that fit worst, the worst first."""
-    constant: float | None = None
-    """What every mean has more than the best fit beside it; None unless that is the explanation."""
-
-
-@one_blas_thread
-def explain_misfit(X: Array, counts: Array, means: Array, noise_std: float, *, has_constant: bool) -> Misfit:
-    """Return the best explanation of the lack of fit of these arms.
-
-    Args:
-        X: rows (s, d) of the arms pulled.
-        counts: pulls of each (s,).
-        means: of their rewards (s,).
-        noise_std: scale of the noise, known or estimated.
-        has_constant: whether some combination of the features is constant.
-    """
-    W = np.sqrt(counts)
-    Q = range_basis(W[:, None] * X)
-    residuals, n_spare = _off(Q, W * means), len(X) - Q.shape[1]
-    lack = float(residuals @ residuals)
-    excess = lack - n_spare * noise_std**2
-    arms = _worst(X, counts, means, noise_std)
-
-    def share(*changed: Array) -> float:
-        return float(np.clip((lack - _lack(*changed)) / excess, 0.0, 1.0)) if n_spare and excess > 0 else 0.0
-
-    def without(left_out: tuple[ArmMisfit, ...]) -> float:
-        return share(*(np.delete(part, [each.arm for each in left_out], axis=0) for part in (X, counts, means)))
-
-    ones = _off(Q, W)
-    kind: Kind = "arms"
-    gone, constant = without(arms), None
-    if not has_constant and ones @ ones > TINY * counts.sum():
-        with_ones = share(np.c_[X, np.ones(len(X))], counts, means)
-        if with_ones > max(MOST, without(arms[:1])):
-            kind, gone, constant = "constant", with_ones, float(ones @ residuals / (ones @ ones))
-    return Misfit(kind, gone, lack / noise_std**2, n_spare, arms, constant)
-
-
-def _off(Q: Array, v: Array) -> Array:
-    """Return the part of v that is orthogonal to the columns of Q, which are orthonormal."""
-    left: Array = v - Q @ (Q.T @ v)
-    return left
-
-
-def _worst(X: Array, counts: Array, means: Array, noise_std: float) -> tuple[ArmMisfit, ...]:
-    """Return the arm that is farthest off the fit, then the one farthest off the fit of the others, and so on."""
-    rest, worst = np.arange(len(X)), list[ArmMisfit]()
-    while len(worst) < min(MOST_ARMS, len(X)):
-        W = np.sqrt(counts[rest])
-        Q = range_basis(W[:, None] * X[rest])
-        freedom = np.maximum(1.0 - (Q * Q).sum(axis=1), TINY)  # n_a/sigma^2 times the variance of mean_a - fit_a
-        off = np.where(freedom > TINY, _off(Q, W * means[rest]) / freedom, 0.0)
-        z = off * np.sqrt(freedom) / noise_std
-        i = int(np.argmax(np.abs(z)))
-        if worst and abs(z[i]) < OFF:
-            break
-        a = int(rest[i])
-        worst.append(ArmMisfit(a, float(means[a]), float(means[a] - off[i] / W[i]), float(z[i])))
-        rest = np.delete(rest, i)
-    return tuple(worst)
-
-
-def _lack(X: Array, counts: Array, means: Array) -> float:
-    is_pulled = counts > 0
-    X, W, means = X[is_pulled], np.sqrt(counts[is_pulled]), means[is_pulled]
-    residuals = _off(range_basis(W[:, None] * X), W * means) if len(X) else W
-    return float(residuals @ residuals)

@@ -1,10 +1,10 @@
 """The model check: does the mean reward follow the features? Every learner watches it, check pulls test it.
 
-`core.misfit` has the evidence, the proof that alarms are rarely false, and explanations of an alarm. A good design
-measures few arms and so hides misfit: only check pulls spread over all arms, made after the verdict, test the model.
-Withdrawing a verdict costs no risk: under the model an answer is wrong with probability at most delta, alarms or not.
-Where the user allows for a `misfit`, means are known not to be exactly linear: an alarm is reported, and withdraws
-nothing.
+`core.misfit` has the evidence and the proof that alarms are rarely false, `core.misfit_causes` explains an alarm. A
+good design measures few arms and so hides misfit: only check pulls spread over all arms, made after the verdict, test
+the model. Withdrawing a verdict costs no risk: under the model an answer is wrong with probability at most delta,
+alarms or not. Where the user allows for a `misfit`, means are known not to be exactly linear: an alarm is reported, and
+withdraws nothing.
 
 Where the noise level is learnt, the proof also assumes normal noise of one level. `core.normality` watches this
 assumption: an alarm makes the claim doubtful, with less than one false alarm in a hundred runs.
@@ -27,12 +27,12 @@ from surepick.core.misfit import (
     EffectWatch,
     MisfitWatch,
     check_pulls,
-    explain_misfit,
     farthest,
     has_slip,
     is_slip,
     range_basis,
 )
+from surepick.core.misfit_causes import explain_misfit
 from surepick.core.normality import Doubt, Kind, ShapeWatch
 from surepick.errors import InvalidInput
 from surepick.learning.groups import GroupEffect, label_text

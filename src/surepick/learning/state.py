@@ -30,7 +30,7 @@ from surepick.types import Array, AskNumber, ResultNumber
 
 
 @final
-class Rows(dict[int, Array]):
+class ArmFeatures(dict[int, Array]):
     """Features of arms by number. An arm is read once, since every pull needs its features several times."""
 
     def __init__(self, arms: ArmView) -> None:
@@ -78,7 +78,7 @@ class LearnerState:
         # A rule that reads the sampler's plans must see every result before the sampler moves on.
         self._is_eager = not rule.takes_corrections
         self._needs_labels = setting.task.has_offsets
-        self.rows = Rows(self._arms)
+        self.rows = ArmFeatures(self._arms)
         """Features (d,) of the arms by number."""
         self.start: Start | None = None
         """The evidence that the rule starts from; None: none."""

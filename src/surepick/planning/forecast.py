@@ -50,6 +50,8 @@ from surepick.core.design.targets import Target, rows_apart
 from surepick.core.extrapolation import PulledRows, extrapolated_share
 from surepick.types import Array, IntArray
 
+MOST_PULLS = 10**6
+"""Most pulls of an experiment that counts as possible."""
 MIXED = 0.05
 """g under the betting rule."""
 PER_RIVAL = 1.6

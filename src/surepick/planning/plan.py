@@ -23,8 +23,10 @@ from surepick.errors import InvalidInput, TiedArms
 from surepick.learning.learner import Learner
 from surepick.learning.noise_models import NoiseModel, noise_model, takes_scale
 from surepick.learning.spec import IN_PLAN, Spec, TaskOptions, takes_options
+from surepick.planning.explain import sentences, two_digits
 from surepick.planning.forecast import (
     LEARNING,
+    MOST_PULLS,
     TIED,
     Difficulty,
     Law,
@@ -43,8 +45,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-MOST_PULLS = 10**6
-"""Most pulls of an experiment that counts as possible."""
 START_TOL = 1e-2
 """Relative gap of the G-optimal design."""
 RISKS = (0.1, 0.05, 0.01, 1e-3)
@@ -52,16 +52,13 @@ OF_NOISE = ("noise_std", "noise", "reward_range", "rewards")
 """Options that say a guess of the noise, or the noise model of runs."""
 OF_JOB = ("delta", "epsilon", "seed")
 """Options that differ between plans of one setting, or between runs."""
-EXTRA_BATCHES = 1.5
-"""Batches that an experiment in batches takes beyond one that plans in the blocks of the default schedule: measured on
-four problems with 3, 5 and 10 batches (benchmarks/rounds.py), an estimate."""
 ROUNDS_RUNS = 40
 """Simulated runs that say what a number of batches decides."""
 SLACKS = (0.0, 0.5, 1.0, 2.0)
 """Slacks of `Plan.by_slack`, in units of the lead of the best arm."""
 
 
-class _Setting(NamedTuple):
+class Setting(NamedTuple):
     """The part of a plan that does not depend on risk and slack."""
 
     arms: ArmSet
@@ -80,6 +77,7 @@ class _Setting(NamedTuple):
     """The standard deviation that is assumed of bounded rewards of which no level is known."""
 
     def difficulties(self, epsilon: float) -> tuple[Difficulty, ...]:
+        """Return how hard every scenario is, for a slack."""
         return tuple(self._difficulty(scenario, epsilon) for scenario in self.scenarios)
 
     def _difficulty(self, scenario: Scenario, epsilon: float) -> Difficulty:
@@ -192,7 +190,7 @@ class Plan:
     """Lower bound on the mean cost of any method."""
     per_scenario: Array = field(repr=False)
     """Expected pulls in each scenario (n,)."""
-    _setting: _Setting = field(repr=False)
+    _setting: Setting = field(repr=False)
     _difficulties: tuple[Difficulty, ...] = field(repr=False)
 
     @property
@@ -287,102 +285,7 @@ class Plan:
 
     def explain(self) -> str:
         """Return the plan as text."""
-        setting, lines = self._setting, []
-        goal = f"to know {self._sought()} with a risk of {self.delta:g}"
-        span = f"in 8 of 10 runs {two_digits(self.low)} to {two_digits(self.high)}"
-        if self.is_possible:
-            lines.append(f"About {two_digits(self.pulls)} pulls {goal} ({span}).")
-        elif math.isfinite(self.pulls):
-            lines.append(
-                f"Not possible within {MOST_PULLS:,} pulls: about {two_digits(self.pulls)} are needed {goal} ({span})."
-            )
-        else:
-            lines.append(f"Not possible: arms are too close to each other, no number of pulls suffices {goal}.")
-        if len(setting.scenarios) > 1:
-            least, most = self.per_scenario.min(), self.per_scenario.max()
-            lines.append(
-                f"The plan is for {len(setting.scenarios)} scenarios: they take {two_digits(least)} to "
-                f"{two_digits(most)} pulls on average, and the number above is their median."
-            )
-        if setting.noisiest is not None:
-            lines.append(
-                "A gap does not say at which level the rewards are, so the plan takes the worst case for the noise: "
-                f"half of them at each bound, a standard deviation of {setting.noisiest:g}. Rarer successes or "
-                "failures are less noisy; `pilot` or `theta` says how rare they are."
-            )
-        if self.cost is not None:
-            lines.append(f"They cost about {two_digits(self.cost)}.")
-        if 1.0 <= self.lower_bound < math.inf:
-            at_cost = ""
-            if self.cost_lower_bound is not None:
-                at_cost = f", nor with less than {two_digits(self.cost_lower_bound)} of cost"
-            lines.append(f"No method can do with fewer than {two_digits(self.lower_bound)} on average{at_cost}.")
-        if self.far_share:
-            lines.append(
-                f"With these costs {100 * self.far_share:.0f} % of the estimated lead will rest on arms far below the "
-                "best. If means bend near the top, these arms do not show it: keep some pulls for the best two."
-            )
-        if setting.noise.needs_bets:
-            lines.append(
-                f'The forecast is for normal noise; with noise="{setting.noise.name}" runs may take several times as '
-                "many pulls, and simulated runs show how many."
-            )
-        lines.extend(self._in_groups())
-        lines.extend(self._in_batches())
-        lines.extend(self._alternatives())
-        return " ".join(lines)
-
-    def _sought(self) -> str:
-        """Say what the experiment is to find."""
-        setting, n = self._setting, f"{self._setting.arms.n_arms:,}"
-        if (target := setting.target) is None:
-            sought = "the best" if setting.m == 1 else f"the {setting.m} best"
-            return f"{sought} of {n} arms" + (f", up to a loss of {self.epsilon:g}," if self.epsilon else "")
-        against = f"meet {target.value:g}"
-        if target.control is not None:
-            names = getattr(setting.arms, "names", None)
-            control = f"arm {target.control}" if names is None else names[target.control]
-            against = f"are at most {-target.value:g} below {control}" if target.value else f"are better than {control}"
-        return f"which of {n} arms {against}" + (f", up to {self.epsilon:g}," if self.epsilon else "")
-
-    def _in_groups(self) -> Iterable[str]:
-        """Yield sentences on a drift, and on offsets of groups."""
-        spec = self._setting.spec
-        if spec.drift:
-            more = 100.0 * (self._setting.spread - 1.0)
-            yield f"A drift of {spec.drift:g} within a block takes {more:.2g} % more pulls."
-        if spec.has_offsets:
-            yield (
-                "Groups may read high or low, and the plan is for large ones: groups of s pulls may take up to "
-                "s/(s - 1) times as many."
-            )
-
-    def _in_batches(self) -> Iterable[str]:
-        """Yield sentences on batches and rounds."""
-        batch, rounds = self._setting.spec.batch, self._setting.spec.rounds
-        if batch is None:
-            return
-        if math.isfinite(self.pulls):
-            n = two_digits(math.ceil(self.pulls / batch + EXTRA_BATCHES))
-            yield f"In batches of {batch:,}, planned one after the other, expect about {n} batches."
-        if rounds is None:
-            return
-        if (known := self.by_rounds) is None:
-            yield f"How often {rounds} batches decide needs the level of the rewards: give `theta` or `pilot`."
-            return
-        yield (
-            f"With {rounds} of them ({batch * rounds:,} pulls) {100 * known.decided:.0f} % of {known.n_runs} simulated "
-            f"runs prove their answer, and the answer at the end is right in {100 * known.right:.0f} % (estimates)."
-        )
-
-    def _alternatives(self) -> Iterable[str]:
-        """Yield sentences on the pulls for another slack or risk."""
-        gap = float(f"{self.gap:.1g}")
-        if self._setting.m == 1 and not self.epsilon and gap > 0.0:
-            easier = self.at(epsilon=gap)
-            yield f"If the answer may lose {gap:g} (epsilon), about {two_digits(easier.pulls)}."
-        if self.is_possible:
-            yield f"For a risk of {self.delta / 10:g}, about {two_digits(self.at(delta=0.1 * self.delta).pulls)}."
+        return " ".join(sentences(self, self._setting))
 
     __str__ = explain
 
@@ -497,7 +400,7 @@ def plan(
         found = from_thetas([theta] if scenarios is None else scenarios, rows, guess)
     start = optimal_design(rows if guess.stds is None else divided(rows, guess.stds), tol=START_TOL)
     noisiest = None if gap is None or guess.reward_range is None else float(found[0].stds[0])
-    setting = _Setting(rows, assumed, tuple(found), costs_given(spec.costs, rows), m, start, spec, target, noisiest)
+    setting = Setting(rows, assumed, tuple(found), costs_given(spec.costs, rows), m, start, spec, target, noisiest)
     if spec.drift or spec.has_offsets:
         Learner("lazy-track-and-stop", rows, epsilon=epsilon, **setting.of_runs)  # refuses what has no proof
     return _forecast(setting, setting.difficulties(epsilon), spec.delta, epsilon)
@@ -540,7 +443,7 @@ def _noise(noise: Any = "same", noise_std: Any = None, **bounds: Any) -> tuple[N
     return noise_model("same", noise_std, **bounds), assumed
 
 
-def _forecast(setting: _Setting, known: tuple[Difficulty, ...], delta: float, epsilon: float) -> Plan:
+def _forecast(setting: Setting, known: tuple[Difficulty, ...], delta: float, epsilon: float) -> Plan:
     laws = [
         _law(setting, each, scenario.rarity, delta) for each, scenario in zip(known, setting.scenarios, strict=True)
     ]
@@ -564,7 +467,7 @@ def _forecast(setting: _Setting, known: tuple[Difficulty, ...], delta: float, ep
     )
 
 
-def _law(setting: _Setting, known: Difficulty, rarity: float, delta: float) -> Law:
+def _law(setting: Setting, known: Difficulty, rarity: float, delta: float) -> Law:
     if not math.isfinite(known.time):
         return Law(math.inf, 1.0)
     dim, m = setting.arms.dim * rarity, setting.m
@@ -584,14 +487,6 @@ def _law(setting: _Setting, known: Difficulty, rarity: float, delta: float) -> L
 def _middle(values: Array) -> float:
     """Return the median; of two middle values the upper one, so that infinite values do no harm."""
     return float(np.sort(values)[len(values) // 2]) if not np.isnan(values).any() else math.nan
-
-
-def two_digits(value: float) -> str:
-    """Return a number as text, to two digits."""
-    if not math.isfinite(value):
-        return "infinitely many"
-    rounded = float(f"{value:.2g}")
-    return f"{rounded:,.0f}" if rounded >= 10 else f"{rounded:g}"
 
 
 def _checked_slack(epsilon: object, m: int) -> float:

@@ -49,18 +49,18 @@ def write_study_page(
             recipes=recipes,
             notes=notes,
             unit=unit,
-            find_recipe=partial(_recipe_in, state.roster),
+            find_recipe=partial(_recipe_in, state.catalog),
             given=given,
         )
     write_page(page, path)
 
 
-def _recipe_in(roster: "ArmCatalog", row: int) -> Mapping[str, Any]:
+def _recipe_in(catalog: "ArmCatalog", row: int) -> Mapping[str, Any]:
     """Return the recipe of a candidate that the learner of a study names by its own row number."""
-    if roster.candidates is None:
-        return roster.recipe(roster.candidate_key(row))
-    rows = roster.candidates.get("rows")
-    return {} if rows is None else recipe_of({"features": roster.written.get("features")}, row, rows[row])
+    if catalog.candidates is None:
+        return catalog.recipe(catalog.candidate_key(row))
+    rows = catalog.candidates.get("rows")
+    return {} if rows is None else recipe_of({"features": catalog.written.get("features")}, row, rows[row])
 
 
 def _date(time: str) -> str:
@@ -89,7 +89,7 @@ def _changes(state: "State") -> Table:
         before = f"{one.told:.12g}"
         for change in one.changes:
             value = "void" if change.value is None else f"{change.kind.value}: {change.value:.12g}"
-            cells = (str(one.id), state.roster.label(one.arm), before, value, change.reason)
+            cells = (str(one.id), state.catalog.label(one.arm), before, value, change.reason)
             rows.append([Cell(text) for text in (*cells, change.by or NOTHING, _date(change.at))])
             before = "void" if change.value is None else f"{change.value:.12g}"
     headers = ["No.", "Arm", "Before", "Since the change", "Reason", "By", "When"]

@@ -299,7 +299,7 @@ def line_of(study: "Study") -> StudyLine:
     with study.held():
         now, state = study.snapshot, study.state
         last = state.measurements[-1] if state.measurements else None
-        told = "" if last is None else f"{state.roster.label(last.arm)} = {last.last:.6g}, {when(last.at)}"
+        told = "" if last is None else f"{state.catalog.label(last.arm)} = {last.last:.6g}, {when(last.at)}"
     badge, learner = badge_of(now), now.learner
     names = now.status.best_name
     if names is None or now.status.state == "withdrawn":
@@ -482,7 +482,7 @@ def entries_of(state: State, last: int, n: int) -> list[Entry]:
     found = []
     for one in reversed(state.measurements[max(last - n, 0) : last]):
         asked = question(state, one.id)
-        texts = state.roster.label(one.arm), f"{one.last:.12g}", NOTHING if one.ask is None else str(one.ask)
+        texts = state.catalog.label(one.arm), f"{one.last:.12g}", NOTHING if one.ask is None else str(one.ask)
         remark = "; ".join(filter(None, [remark_of(one), "stands apart" if asked else ""]))
         words = "" if asked is None else asked.words(f'"Change" below measurement {one.id}').replace("+-", "±")
         found.append(Entry(one.id, *texts, one.by, when(one.at), remark, one.is_void, label_text(one.group), words))
@@ -513,7 +513,7 @@ def log_of(study: "Study", *, before: int | None = None, events: int | None = No
 
 def _said(state: State, event: Mapping[str, Any]) -> str:
     """Return the content of an event: arms by name, the value, what the event is about, and the reason."""
-    named = [state.roster.label(tuple(arm) if isinstance(arm, list) else arm) for arm in _arms_in(event)]
+    named = [state.catalog.label(tuple(arm) if isinstance(arm, list) else arm) for arm in _arms_in(event)]
     shown = named[:MOST_NAMED] + ([f"{len(named) - MOST_NAMED:,} more"] if len(named) > MOST_NAMED else [])
     value = f" = {event['value']:.12g}" if "value" in event else ""
     parts = [joined(shown) + value] if shown else []

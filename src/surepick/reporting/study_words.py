@@ -128,11 +128,11 @@ def told_words(state: "State", told: "Sequence[Measurement]", n_before: int) -> 
         answers = f"answers ask {one.ask}" if one.ask is not None else "not asked for, kept all the same"
         if one.ask is not None and state.attempts[one.ask].results[0] != one.id:
             answers = f"further to ask {one.ask}"
-        if not state.roster.is_present(one.arm):
+        if not state.catalog.is_present(one.arm):
             answers = "of an arm that is retired: kept, without weight"
         label = f", {label_text(one.group)}" if one.group else ""
         before = _before(one) if one.id <= n_before else ""
-        yield f"{state.roster.label(one.arm)} = {one.told:.12g} (measurement {one.id}{label}, {answers}{before})."
+        yield f"{state.catalog.label(one.arm)} = {one.told:.12g} (measurement {one.id}{label}, {answers}{before})."
 
 
 def _before(one: "Measurement") -> str:
@@ -147,7 +147,7 @@ def _before(one: "Measurement") -> str:
 def failed_words(state: "State", ask: int, *, was_open: bool) -> str:
     """Say that an ask is given up."""
     again = "is given up; it will be asked for again" if was_open else "was given up before: nothing changed"
-    return f"Ask {ask} ({state.roster.label(state.attempts[ask].arm)}) {again}."
+    return f"Ask {ask} ({state.catalog.label(state.attempts[ask].arm)}) {again}."
 
 
 def waiting_words(state: "State", *, names_command: bool = False) -> str:
@@ -165,7 +165,7 @@ def waiting_words(state: "State", *, names_command: bool = False) -> str:
     is_open = {one.number for one in asks}
     arms = [arm for number in numbers if number not in is_open and (arm := ledger.arm_of(number)) is not None]
     if arms:
-        names = f"{', '.join(state.roster.label(state.key_of(arm)) for arm in arms[:N_WAITED])}{_more(arms)}"
+        names = f"{', '.join(state.catalog.label(state.key_of(arm)) for arm in arms[:N_WAITED])}{_more(arms)}"
         what, were, it = ("A measurement", "was", "it") if len(arms) == 1 else ("Measurements", "were", "them")
         after = f" after {counted(ledger.n_left, 'planned ask')}" if ledger.n_left else ""
         said.append(
@@ -195,7 +195,7 @@ def done_words(state: "State", action: str, number: int) -> str:
             return f"Era {number} has begun."
     one = state.measurement(number)
     counts = "does not count" if one.is_void else f"counts as {one.last:.12g}"
-    return f"Measurement {number} ({state.roster.label(one.arm)}) {counts}; all is worked out again."
+    return f"Measurement {number} ({state.catalog.label(one.arm)}) {counts}; all is worked out again."
 
 
 def told_with(state: "State", id_: int) -> "list[Measurement]":
@@ -245,11 +245,11 @@ def own_means(state: "State") -> str:
     """Return the arms with the highest means of their own results, highest first; "" without results."""
     values: dict[Any, list[float]] = {}
     for one in state.measurements:
-        if one.value is not None and state.roster.is_present(one.arm):
+        if one.value is not None and state.catalog.is_present(one.arm):
             values.setdefault(one.arm, []).append(one.value)
     means = sorted(((sum(some) / len(some), len(some), arm) for arm, some in values.items()), reverse=True)[:N_MEANS]
     return ", then ".join(
-        f"{state.roster.label(arm)} has {mean:.4g} ({n} pull{'' if n == 1 else 's'})" for mean, n, arm in means
+        f"{state.catalog.label(arm)} has {mean:.4g} ({n} pull{'' if n == 1 else 's'})" for mean, n, arm in means
     )
 
 

@@ -254,7 +254,8 @@ def run_with(
     # A block that is asked for at once has the same arms, and takes half the time: fixed budgets are simulated by the
     # thousand. Other runs end inside a block, if at all, where their records of before do.
     # With offsets of groups a block is a group.
-    is_whole = learner.task.has_offsets or (learner.task.spends_all and learner.rule.needs_fixed_blocks)
+    is_whole = learner.spec.goal == "fixed-budget" and learner.rule.needs_fixed_blocks
+    is_whole = is_whole or learner.task.has_offsets
     n_pulls, designs = 0, _DesignSizes()
     while not learner.stopped and n_pulls < job.max_pulls:
         n_wanted = max(1, min(learner.n_planned, job.max_pulls - n_pulls)) if is_whole else 1

@@ -74,17 +74,10 @@ def create_study(  # noqa: PLR0913 (every argument is an option of its own)
     length = lease_length(lease)
     if group_by not in (None, WORKER):
         raise InvalidInput(f'`group_by` must be "worker" or None, got {reprlib.repr(group_by)}.')
-    by = user() if author is None else author
-    if not isinstance(by, str):  # not everyone checks types
-        raise InvalidInput(f"`author` must be a text, got {by!r}.")
-    check_line("the name of an author", by)
+    by = _checked_author(author)
     if isinstance(name, str):  # whatever else the storage refuses
         check_line("the name of a study", name)
-    own = arms if isinstance(arms, VectorSet) else as_arms(arms)
-    written = write_arms(own)
-    if not (candidates is None or isinstance(own, VectorSet)):
-        candidates = as_candidates("candidates", candidates, own)
-    of_candidates = None if candidates is None else write_arms(candidates)
+    written, of_candidates = _written(arms, candidates)
     given: dict[str, Any] = {"algorithm": algorithm, **options}
     if isinstance(given.get("noise"), NoiseModel):
         given |= {"noise": DEFAULTS["noise"], **spelled(given["noise"])}
@@ -126,6 +119,23 @@ def create_study(  # noqa: PLR0913 (every argument is an option of its own)
     return _study(place, name, by, created)
 
 
+def _checked_author(author: str | None) -> str:
+    by = user() if author is None else author
+    if not isinstance(by, str):  # not everyone checks types
+        raise InvalidInput(f"`author` must be a text, got {by!r}.")
+    check_line("the name of an author", by)
+    return by
+
+
+def _written(arms: Any, candidates: Any) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """Return arms and candidates as the log has them."""
+    own = arms if isinstance(arms, VectorSet) else as_arms(arms)
+    written = write_arms(own)
+    if not (candidates is None or isinstance(own, VectorSet)):
+        candidates = as_candidates("candidates", candidates, own)
+    return written, None if candidates is None else write_arms(candidates)
+
+
 def _study(place: Storage, name: str, author: str, created: State | None = None) -> Study:
     """Return a study of a storage; the server of a remote one has written an event of its own."""
     if isinstance(place, HttpStorage):
@@ -155,7 +165,7 @@ def _described(state: State) -> dict[str, Any]:
     options = {**KEPT, **state.options, "earlier": earlier_of(state.options), "lease": state.lease}
     options["group_by"] = state.group_by
     own = options.pop("own")
-    return {**options, **own, "arms": state.roster.written, "candidates": state.roster.candidates}
+    return {**options, **own, "arms": state.catalog.written, "candidates": state.catalog.candidates}
 
 
 def _are_same(there: Written | None, here: Written | None) -> bool:

@@ -110,7 +110,7 @@ def certificate_of(state: State, last_hash: str) -> dict[str, Any]:
         "log": {"events": state.n_events, "hash": last_hash},
         "stopped": state.stopped,
         "best": [] if verdict is None else [_plain(key) for key in verdict.best],
-        "best_names": [] if verdict is None else [state.roster.key_label(key) for key in verdict.best],
+        "best_names": [] if verdict is None else [state.catalog.key_label(key) for key in verdict.best],
         "guarantee": status.guarantee if state.stopped else "none",
         "claim": explain(result, numbers=False, estimates=False),
         "delta": learner.delta,
@@ -137,13 +137,13 @@ def certificate_of(state: State, last_hash: str) -> dict[str, Any]:
         **_witnesses(state),
         "lost": _lost(state),
         "n_earlier": state.n_earlier,
-        "arms_digest": state.roster.digest,
+        "arms_digest": state.catalog.digest,
         "n_arms": status.n_arms,
         "rule": status.stopping,
         "options": state.options,
         "n_pulls": status.n_pulls,
         "counts": {
-            state.roster.label(state.key_of(number)): n for number, n in sorted(learner.estimate.counts.items())
+            state.catalog.label(state.key_of(number)): n for number, n in sorted(learner.estimate.counts.items())
         },
         **_groups(state),
         **_changes(state),
@@ -166,7 +166,7 @@ def _witnesses(state: State) -> dict[str, Any]:
             for one in state.anchors
         ],
         "retired": [
-            {"arm": state.roster.label(key), "event": era["n"], "reason": era["reason"]}
+            {"arm": state.catalog.label(key), "event": era["n"], "reason": era["reason"]}
             for era in state.eras[1:]
             for key in era["retired"]
         ],
@@ -187,7 +187,7 @@ def _changes(state: State) -> dict[str, Any]:
             {
                 "event": each.event,
                 "at": each.at,
-                "best": [state.roster.key_label(key) for key in each.best],
+                "best": [state.catalog.key_label(key) for key in each.best],
                 "taken_back": each.taken_back,
             }
             for each in state.verdicts
@@ -259,7 +259,7 @@ def _were(n: int, one: str, several: str = "") -> str:
 
 def _groups(state: State) -> dict[str, dict[str, Counter[str]]]:
     """Return the entry that counts measurements by factor and level of their labels; none if none has a label."""
-    labels = [one.group for one in state.measurements if one.value is not None and state.roster.is_present(one.arm)]
+    labels = [one.group for one in state.measurements if one.value is not None and state.catalog.is_present(one.arm)]
     found: dict[str, Counter[str]] = {}
     for factor, level in sorted(pair for label in labels for pair in label):
         found.setdefault(factor, Counter())[level] += 1
@@ -271,7 +271,7 @@ def _lost(state: State) -> list[dict[str, Any]]:
     lost: dict[str, dict[str, Any]] = {}
     for one in state.attempts.values():
         if one.state in (AskState.FAILED, AskState.EXPIRED):
-            arm = state.roster.label(one.arm)
+            arm = state.catalog.label(one.arm)
             row = lost.setdefault(
                 arm, {"arm": arm, "failed": 0, "without_reason": 0, "reasons": Counter[str](), "expired": 0}
             )
@@ -451,7 +451,7 @@ def _replayed(rows: Sequence[Row], report: Report, *, arms: Path | None, trust: 
     for each in state.verdicts:
         back = ", taken back after a correction" if each.taken_back else ""
         report.notes.append(
-            f"verdict of event {each.event}: {', '.join(state.roster.key_label(key) for key in each.best)}{back}"
+            f"verdict of event {each.event}: {', '.join(state.catalog.key_label(key) for key in each.best)}{back}"
         )
     _note_what_is_seen(state, report)
     report.problems += state.differences
@@ -498,7 +498,7 @@ def _note_what_is_seen(state: State, report: Report) -> None:
         more = f" and {len(changed) - MOST_NAMED} more" if len(changed) > MOST_NAMED else ""
         report.notes.append(f"void, corrected or restored: measurement {', '.join(named)}{more}")
     for era in state.eras[1:]:
-        if names := [state.roster.label(key) for key in era["retired"]]:
+        if names := [state.catalog.label(key) for key in era["retired"]]:
             report.notes.append(f"retired by event {era['n']}: {', '.join(names)} ({era['reason']})")
     said = []
     for one in _lost(state):
@@ -519,7 +519,7 @@ def _verdict_due(state: State) -> Kind | None:
 
 def _check_description(state: State, event: Mapping[str, Any], report: Report) -> None:
     """Check the description of the learner in the first event of an era, which other verifiers rely on."""
-    own = _plain(described(state.learner, state.roster))
+    own = _plain(described(state.learner, state.catalog))
     said = {name: event.get(name) for name in own}
     # The options of the era say how earlier results count; older logs repeat that in the identity.
     own["identity"], said["identity"] = (str(one["identity"]).replace(GUIDED, "") for one in (own, said))

@@ -316,7 +316,7 @@ def era_after(state: "State", changes: Mapping[str, Any]) -> Era:
     )
     # Where nothing was chosen after a look, a rule that counts every result goes on with those it had.
     counts = not (is_other or state.learner.rule.begins_eras or state.learner.state.is_guided)
-    catalog = state.roster.changed(changes["joined"], changes["retired"])
+    catalog = state.catalog.changed(changes["joined"], changes["retired"])
     learner = _learner_in(catalog, options, "evidence" if counts else "guidance")
     if is_other and not learner.rule.begins_eras:
         raise InvalidInput(
@@ -410,37 +410,43 @@ def next_era(state: "State", join: Any, retired: Sequence[ArmKey], changes: Mapp
     Raises:
         InvalidInput: a change is not possible, or nothing changes in a study that is not over.
     """
-    roster = state.roster
+    catalog = state.catalog
     if state.learner.spec.items:
         raise InvalidInput(
             "a study of a pool has one era, in which every item is asked once in random order; begin another study."
         )
     if "earlier" in changes:
         raise InvalidInput("`earlier` is fixed when a study begins: in later eras results from before are guidance.")
-    if (retired or join is not None) and not roster.is_enumerable:
+    if (retired or join is not None) and not catalog.is_enumerable:
         raise InvalidInput(f"arms can join or retire in a list of arms, got {state.learner.measured_arms.description}.")
-    if gone := [roster.label(key) for key in retired if not roster.is_present(key)]:
+    if gone := [catalog.label(key) for key in retired if not catalog.is_present(key)]:
         raise InvalidInput(f"arm {gone[0]} is retired already.")
-    joined, options = None if join is None else _joined(roster, join), changed_options(state.options, changes)
+    joined, options = None if join is None else _joined(catalog, join), changed_options(state.options, changes)
     if not state.stopped and state.can_ask and not (joined or retired) and options == state.options:
         raise InvalidInput(
             "the study is not over: go on measuring, because a new era would begin without evidence; to reopen it, say "
             "which arms or options change."
         )
+    options = _with_what_is_left(state, options, changes)
+    of_arms = [name for name in ("noise_std", "costs") if isinstance(options[name], list)]
+    if (retired or joined) and (kept := [name for name in of_arms if name not in changes]):
+        raise InvalidInput(f"`{kept[0]}` has one number for each arm, and the arms change; pass it again for all arms.")
+    return {"joined": joined, "retired": retired, "options": _with_own_order(state, options, changes)}
+
+
+def _with_what_is_left(state: "State", options: Json, changes: Mapping[str, Any]) -> Json:
+    """Return options with the rest of a budget and of rounds that do not change."""
+    left = state.learner.state.budget_left  # the budget of an era counts from its beginning
     if "budget" not in changes and (budget := options["budget"]) is not None:
-        left = state.learner.state.budget_left  # the budget of an era counts from its beginning
         if left <= 0.0:
             raise InvalidInput(f"the budget of {budget:g} is spent; say by `budget` how much more may be spent.")
         options = {**options, "budget": left}
     if "rounds" not in changes and (rounds := options.get("rounds")) is not None:
         # A batch of which a measurement was made has begun, and belongs to the era that ends.
-        if not (left := math.floor(state.learner.state.budget_left / options["batch"])):
+        if not (n_left := math.floor(left / options["batch"])):
             raise InvalidInput(f"all {rounds} rounds are measured; say by `rounds` how many more there may be.")
-        options = {**options, "rounds": left}
-    of_arms = [name for name in ("noise_std", "costs") if isinstance(options[name], list)]
-    if (retired or joined) and (kept := [name for name in of_arms if name not in changes]):
-        raise InvalidInput(f"`{kept[0]}` has one number for each arm, and the arms change; pass it again for all arms.")
-    return {"joined": joined, "retired": retired, "options": _with_own_order(state, options, changes)}
+        options = {**options, "rounds": n_left}
+    return options
 
 
 def needs_order(options: Mapping[str, Any]) -> bool:
@@ -468,18 +474,18 @@ def _with_own_order(state: "State", options: Json, changes: Mapping[str, Any]) -
     return options
 
 
-def _joined(roster: ArmCatalog, join: Any) -> Json:
+def _joined(catalog: ArmCatalog, join: Any) -> Json:
     """Return rows that are added to the arms, with names if the others have names."""
     if isinstance(join, Mapping):
         join = FiniteArms.rows_only([*join.values()], names=[*join], least=1, argument="join")
     if isinstance(join, str | PathLike) or hasattr(join, "columns"):
-        join = roster.read_joining(join)
+        join = catalog.read_joining(join)
     rows = join if isinstance(join, FiniteArms) else FiniteArms.rows_only(join, least=1, argument="join")
-    if rows.dim != (dim := len(roster.written["rows"][0])):
+    if rows.dim != (dim := len(catalog.written["rows"][0])):
         raise InvalidInput(f"arms that join must have {dim} features as the others have, got {rows.dim}.")
-    if (roster.names is None) is not (rows.names is None):
+    if (catalog.names is None) is not (rows.names is None):
         raise InvalidInput("arms that join must have names if the others have them; pass {name: features}.")
-    if rows.names is not None and (taken := set(rows.names) & set(roster.names or ())):
+    if rows.names is not None and (taken := set(rows.names) & set(catalog.names or ())):
         raise InvalidInput(f"the name {min(taken)!r} is taken by an arm of the study; choose another.")
     for name in rows.names or ():
         check_line("the name of an arm", name)

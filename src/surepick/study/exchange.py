@@ -87,7 +87,7 @@ def measurement_rows(state: State) -> list[dict[str, Any]]:
         {
             "measurement": one.id,
             # All digits of a vector, so that the file can be imported.
-            "arm": f"({', '.join(map(repr, one.arm))})" if isinstance(one.arm, tuple) else state.roster.label(one.arm),
+            "arm": f"({', '.join(map(repr, one.arm))})" if isinstance(one.arm, tuple) else state.catalog.label(one.arm),
             "value": one.value,
             "told": one.told,
             "void": one.is_void,
@@ -190,7 +190,7 @@ def import_results(
         try:
             name = text_of(label).strip()
             plain = name if path.suffix.lower() in COLUMN_FILES else told_cell(name)
-            pairs.append((study.arm(plain if plain in study.state.roster.rows_by_name else name), number))
+            pairs.append((study.arm(plain if plain in study.state.catalog.rows_by_name else name), number))
         except InvalidInput as error:
             raise table.refusal(row, str(error)) from error
     own, labels = _exported(study.state, table), _labels_in(table, group_label(group), group_columns)
@@ -376,7 +376,7 @@ def changed_columns(state: State, table: Table) -> list[str]:
             continue
         column = name.removesuffix(" (recipe)")
         for one, cell in zip(records, _blanked(table[title]), strict=True):
-            asked = "" if one is None else state.roster.recipe(one.arm).get(column, "")
+            asked = "" if one is None else state.catalog.recipe(one.arm).get(column, "")
             if one is not None and not _is_same(cell, "" if asked is None else asked):
                 found.append(name)
                 break
@@ -423,7 +423,7 @@ def unread_columns(state: State, table: Table, columns: Sequence[str] = ()) -> l
         table: a sheet of asks, or earlier results.
         columns: titles that are read as labels.
     """
-    of_recipe = {title.lower() for title in (state.roster.recipe(0) if state.roster.is_enumerable else ())}
+    of_recipe = {title.lower() for title in (state.catalog.recipe(0) if state.catalog.is_enumerable else ())}
     known = {factor for one in state.attempts.values() for factor, _ in one.group}
     titles = [str(title).strip() for title in table.columns]
     of_recipe |= {*OF_EXPORT} if "measurement" in titles else set()
@@ -455,7 +455,7 @@ def _ask_in(state: State, number: str, arm: str) -> AskRecord:
     if value is None or not value.is_integer():
         raise InvalidInput(f"a value needs the number of its ask, got {number!r}")
     one = find_ask(state, int(value))
-    name = state.roster.label(one.arm)
+    name = state.catalog.label(one.arm)
     if arm and name not in (arm, told_cell(arm)):
         raise InvalidInput(f"ask {one.id} is of arm {name}, and the line says {arm}")
     return one
@@ -477,7 +477,9 @@ def _value_in(text: str, ask: int, *, takes_grouped: bool, has_commas: bool) -> 
 
 def _check_result(state: State, one: AskRecord, value: float, label: GroupLabel) -> None:
     """Refuse a value that the noise model does not allow, or another value or label than was told before."""
-    if state.roster.is_present(one.arm) and (why := state.learner.noise_model.refusal(value, state.number_of(one.arm))):
+    if state.catalog.is_present(one.arm) and (
+        why := state.learner.noise_model.refusal(value, state.number_of(one.arm))
+    ):
         raise InvalidInput(f"the value {why}")
     if not one.results:
         return

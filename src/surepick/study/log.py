@@ -363,10 +363,10 @@ def _news(transaction: LogTransaction, before: frozenset[str]) -> list[tuple[int
 
 
 def _announced(event: Mapping[str, Any], state: State) -> tuple[int, str]:
-    label = state.roster.label
+    label = state.catalog.label
     match event["kind"]:
         case Kind.STOPPED:
-            best = ", ".join(state.roster.key_label(key_from(key)) for key in event["best"])
+            best = ", ".join(state.catalog.key_label(key_from(key)) for key in event["best"])
             return logging.INFO, f"decided after {event['pulls']} pulls, best {best}"
         case Kind.RESUMED:
             return logging.INFO, f"the verdict is withdrawn, {event['reason']}"

@@ -162,7 +162,7 @@ class _Run:
             waited = [one for one in asks if one.id not in due and self._here(one) is None]
             if not waited or len(waited) < len(asks):
                 return
-            named = listed([f"ask {one.id} ({state.roster.label(one.arm)}) of {one.by}" for one in waited[:N_NAMED]])
+            named = listed([f"ask {one.id} ({state.catalog.label(one.arm)}) of {one.by}" for one in waited[:N_NAMED]])
             raise SurepickError(
                 f"the proof waits for {named}, open since {waited[0].at}; {ledger.n_waiting:,} later results do not "
                 f"enter it before, so `optimize` asks for no more. All results are kept. Tell the value, "

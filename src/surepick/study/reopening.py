@@ -163,7 +163,7 @@ def why_not_now(state: "State", era: Era) -> str:
         missing = f"{counted(n, 'result')} of an unfinished block {'is' if n == 1 else 'are'} missing"
         return f"{missing}; {after}, and the evidence is kept"
     if odd := era.not_rejected:
-        names = joined([state.roster.label(key) for key in odd[:4]] + (["others"] if len(odd) > 4 else []))
+        names = joined([state.catalog.label(key) for key in odd[:4]] + (["others"] if len(odd) > 4 else []))
         return (
             f"{names} could still be the best at the new risk, so the evidence against the others may rest on these; "
             "reopen once they are excluded, and the evidence is kept"
@@ -178,9 +178,9 @@ def _sought(m: int) -> str:
 def _is_same(state: "State", era: Era, name: str) -> bool:
     """Whether an option that has one number for each arm is the same for the arms of both eras."""
     was, now = state.options.get(name), era.options.get(name)
-    if not (isinstance(was, list) and isinstance(now, list) and state.roster.is_enumerable):
+    if not (isinstance(was, list) and isinstance(now, list) and state.catalog.is_enumerable):
         return False
-    known = dict(zip(state.roster.keys, was, strict=True))
+    known = dict(zip(state.catalog.keys, was, strict=True))
     return all(known.get(key, value) == value for key, value in zip(era.catalog.keys, now, strict=True))
 
 

@@ -97,7 +97,7 @@ def changed_value(state: State, kind: Kind, n: int, value: Any) -> float | None:
 def find_arm(state: State, arm: Any) -> Key:
     """Return the key of an arm that is given by its name, its row number, or its vector."""
     if isinstance(arm, str):
-        named = state.roster.rows_by_name
+        named = state.catalog.rows_by_name
         if arm in named:
             return named[arm]
         if named:
@@ -109,7 +109,7 @@ def find_arm(state: State, arm: Any) -> Key:
             raise InvalidInput(f"`arm` must be a name or a row number where arms are a list, got {reprlib.repr(arm)}.")
         return arms.key_of(arms.number_of(tuple(check_vector("arm", arm, arms.dim).tolist())))
     key = check_count("arm", arm, least=0)
-    state.roster.check_row(key)
+    state.catalog.check_row(key)
     return key
 
 
@@ -132,7 +132,7 @@ def find_ask(state: State, ask: int | StudyAsk) -> AskRecord:
         shown = ", ".join(map(str, list(state.open)[:8]))
         raise InvalidInput(f"there is no ask {id_!r}; {f'the open asks are {shown}' if shown else 'no ask is open'}.")
     if isinstance(ask, StudyAsk) and ask.arm != one.arm:
-        raise Conflict(f"ask {one.id} is of arm {state.roster.label(one.arm)} in this study, got one of {ask.name}.")
+        raise Conflict(f"ask {one.id} is of arm {state.catalog.label(one.arm)} in this study, got one of {ask.name}.")
     return one
 
 
@@ -141,8 +141,8 @@ def find_ask(state: State, ask: int | StudyAsk) -> AskRecord:
 
 def shown(state: State, one: AskRecord) -> StudyAsk:
     """Return an ask for the worker."""
-    label, features = state.roster.label(one.arm), state.roster.features(one.arm)
-    reason, recipe = reason_for(state, one), state.roster.recipe(one.arm)
+    label, features = state.catalog.label(one.arm), state.catalog.features(one.arm)
+    reason, recipe = reason_for(state, one), state.catalog.recipe(one.arm)
     return StudyAsk(one.id, one.arm, label, features, one.until, reason, recipe, dict(one.group))
 
 
@@ -192,7 +192,7 @@ def tell(
         before = state.by_key[key]
         first = state.measurement(before[0])
         if first.arm != told or (one is not None and first.ask != one.id):
-            named = f"arm {state.roster.label(first.arm)}" + ("" if first.ask is None else f" (ask {first.ask})")
+            named = f"arm {state.catalog.label(first.arm)}" + ("" if first.ask is None else f" (ask {first.ask})")
             raise Conflict(f"key {key!r} names a result of {named} already; choose another key.")
         return _told_already(state, before, values, f"key {key!r}", group=group)
     if one is None:
@@ -237,7 +237,7 @@ def _write_results(
 ) -> list[Measurement]:
     state, first = transaction.state, len(transaction.state.measurements)
     for arm, value, _ in results if len(results) > 1 else ():  # refused before anything is written
-        if state.roster.is_present(arm):
+        if state.catalog.is_present(arm):
             state.learner.noise_model.checked("reward", value, state.number_of(arm))
     named = {} if key is None else {"key": key}
     worker = None if state.group_by is None else transaction.by
@@ -288,7 +288,7 @@ def question(state: State, id_: int, *, is_new: bool = False) -> Question | None
         is_new: whether no question was asked since it was told.
     """
     one = state.measurement(id_)
-    if one.value is None or not state.roster.is_present(one.arm):
+    if one.value is None or not state.catalog.is_present(one.arm):
         return None
 
     def others() -> list[float]:

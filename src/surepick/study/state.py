@@ -190,7 +190,7 @@ class State:
         self._enter(first_era(first, learner))
 
     def _enter(self, era: Era) -> None:
-        self._now, self.roster, self.options, self.learner = era, era.catalog, era.options, era.learner
+        self._now, self.catalog, self.options, self.learner = era, era.catalog, era.options, era.learner
         self._given_up: set[AskNumber] = set()  # numbers of asks that were given up
         self.learner.called = self._id_of
 
@@ -226,7 +226,7 @@ class State:
 
     def key_of(self, number: int) -> Key:
         """Return what a study calls the arm that its learner calls by this number."""
-        present = self.roster.present
+        present = self.catalog.present
         return self.learner.measured_arms.key_of(number) if present is None else present[number]
 
     def number_of(self, key: Key) -> int:
@@ -235,11 +235,11 @@ class State:
         Raises:
             InvalidInput: it is not there, or no longer.
         """
-        if self.roster.row_of is None:
+        if self.catalog.row_of is None:
             return self.learner.measured_arms.number_of(key_from(key))
-        if key not in self.roster.row_of:
+        if key not in self.catalog.row_of:
             raise InvalidInput(f"arm {key} is retired.")
-        return self.roster.row_of[key]
+        return self.catalog.row_of[key]
 
     # ---- asks
 
@@ -356,7 +356,7 @@ class State:
         group = _label(event)
         if attempt is not None and not {*attempt.group} <= {*group}:
             raise _not_so(event, "has another group than its ask")
-        if self.roster.row_of is None or key in self.roster.row_of:
+        if self.catalog.row_of is None or key in self.catalog.row_of:
             answered: Any = "none"
             learner = self.learner
             if attempt is not None and attempt.era == self.era and learner.state.ledger.awaits(attempt.number):
@@ -404,7 +404,7 @@ class State:
         if one.is_void is not (kind == Kind.RESTORED):
             is_void = "is void" if one.is_void else "is not void"
             raise InvalidInput(f"measurement {id_} {is_void}, so it cannot be {kind}.")
-        if number is None and kind == Kind.RESTORED and self.roster.is_present(one.arm):
+        if number is None and kind == Kind.RESTORED and self.catalog.is_present(one.arm):
             raise InvalidInput(
                 f"measurement {id_} was void when the study was reopened, and cannot be restored since; tell its "
                 "value again."
@@ -474,7 +474,7 @@ class State:
         decision = self.learner.decision
         best = decision.best if isinstance(decision.best, list) else [decision.best]
         return {
-            "best": [plain_key(self.roster.candidate_key(arm)) for arm in best],
+            "best": [plain_key(self.catalog.candidate_key(arm)) for arm in best],
             "evidence": decision.evidence,
             "threshold": decision.target,
             "pulls": decision.n_pulls,

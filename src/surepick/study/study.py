@@ -648,11 +648,11 @@ class Study:
     @property
     def recipes(self) -> dict[str, dict[str, Any]]:
         """The arms that can be measured as their table describes them, every column, by name; none for other sets."""
-        roster = self._log.state().roster
-        if not roster.is_enumerable:
+        catalog = self._log.state().catalog
+        if not catalog.is_enumerable:
             return {}
-        present = range(len(roster.written["rows"])) if roster.present is None else roster.present
-        return {roster.label(key): roster.recipe(key) for key in present}
+        present = range(len(catalog.written["rows"])) if catalog.present is None else catalog.present
+        return {catalog.label(key): catalog.recipe(key) for key in present}
 
     @property
     def log(self) -> list[Json]:

@@ -151,19 +151,19 @@ class StudySnapshot:
 
 def snapshot_of(state: "State", name: str, head: tuple[int, str]) -> StudySnapshot:
     """Return everything that is shown of a study, under the name that its storage has for it."""
-    learner, verdict, roster, now = state.learner, state.verdict, state.roster, state.learner.snapshot
+    learner, verdict, catalog, now = state.learner, state.verdict, state.catalog, state.learner.snapshot
     # What was measured after the verdict does not change it.
-    keys = [roster.candidate_key(arm) for arm in now.leaders] if verdict is None else list(verdict.best)
+    keys = [catalog.candidate_key(arm) for arm in now.leaders] if verdict is None else list(verdict.best)
     is_called = now.calls is not None and now.best is not None
-    best, names = (keys, [roster.key_label(key) for key in keys]) if keys or is_called else (None, None)
+    best, names = (keys, [catalog.key_label(key) for key in keys]) if keys or is_called else (None, None)
     is_one, is_known = learner.m == 1 and keys and not is_called, (keys or is_called) and now.guarantee != "withdrawn"
     status = Status(
         name=name,
         state=_word(state, now),
         best=keys[0] if is_one else best,
         best_name=names[0] if names and is_one else names,
-        rival_name=None if now.rival is None else roster.candidate_label(now.rival),
-        hardest_name=None if now.hardest is None else roster.candidate_label(now.hardest),
+        rival_name=None if now.rival is None else catalog.candidate_label(now.rival),
+        hardest_name=None if now.hardest is None else catalog.candidate_label(now.hardest),
         lead=now.lead,
         lead_low=now.interval[0],
         lead_high=now.interval[1],
@@ -181,18 +181,18 @@ def snapshot_of(state: "State", name: str, head: tuple[int, str]) -> StudySnapsh
         n_pulls=now.n_pulls,
         n_pending=len(state.open),
         n_planned=learner.n_planned,
-        n_arms=getattr(roster.arms, "n_arms", None),
+        n_arms=getattr(catalog.arms, "n_arms", None),
         n_events=state.n_events,
         n_void=state.n_void,
         n_corrected=state.n_corrected,
         era=state.era,
         stopped_at=None if verdict is None else verdict.at,
         registrations=list(state.registrations),
-        calls=None if now.calls is None else {roster.candidate_label(arm): call for arm, call in now.calls.items()},
+        calls=None if now.calls is None else {catalog.candidate_label(arm): call for arm, call in now.calls.items()},
         find_outlook=lambda: None if verdict is not None else now.outlook,
     )
     # Vectors have the digits of a verdict.
-    label = vector_words if now.arm_set else roster.candidate_label
+    label = vector_words if now.arm_set else catalog.candidate_label
     return StudySnapshot(status=status, learner=now, label=label, is_spent=learner.state.is_spent, head=head)
 
 
@@ -218,13 +218,13 @@ def reason_for(state: "State", one: "AskRecord") -> str:
     if state.learner.task.target is not None:
         if rival is None:
             return f"tells which of the open arms are met{again}"
-        return f"tells whether {state.roster.candidate_label(rival)} is met, the hardest to call{again}"
-    leader = state.roster.candidate_label(leaders[-1])
+        return f"tells whether {state.catalog.candidate_label(rival)} is met, the hardest to call{again}"
+    leader = state.catalog.candidate_label(leaders[-1])
     leads = f"{leader} leads" if len(leaders) == 1 else f"{leader} is the last of the {len(leaders)} that lead"
     if rival is None:
         others = "all others" if len(leaders) == 1 else "all that are left out"
         return f"separates {leader} from {others}; {leads}{again}"
-    return f"separates {leader} from {state.roster.candidate_label(rival)}, the hardest to exclude; {leads}{again}"
+    return f"separates {leader} from {state.catalog.candidate_label(rival)}, the hardest to exclude; {leads}{again}"
 
 
 def ask_record(one: "StudyAsk") -> Record:
@@ -234,7 +234,7 @@ def ask_record(one: "StudyAsk") -> Record:
 
 def measurement_record(state: "State", one: "Measurement") -> Record:
     """Return a measurement for a program; `group` is there if it has a label."""
-    values = (one.id, one.arm, state.roster.label(one.arm), one.value, one.told, one.is_void, one.ask, one.by, one.at)
+    values = (one.id, one.arm, state.catalog.label(one.arm), one.value, one.told, one.is_void, one.ask, one.by, one.at)
     changes = [f"{change.kind.value}: {change.reason}" for change in one.changes]
     return {**dict(zip(OF_MEASUREMENT, (*values, changes), strict=True)), **written_label(one.group)}
 

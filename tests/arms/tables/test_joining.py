@@ -84,7 +84,7 @@ def test_arms_join_a_study_by_the_rules_of_its_table(tmp_path: Path, options: di
     study.reopen(reason="new", join=tmp_path / "more.csv")
     frame = pd.DataFrame({"batch": ["N-3"], "temp": [71.5], "time": [4], "solvent": ["ethanol"]})
     study.reopen(reason="newer", join=frame)
-    loaded = sp.load_study("s", study.storage).state.roster
+    loaded = sp.load_study("s", study.storage).state.catalog
     np.testing.assert_allclose(loaded.features(17), loaded.features(15))  # the same cells
     assert loaded.recipe(2) == {"temp": 64.5, "time": 4.0, "solvent": "acetone", "Preis": 2.2, "remark": None}
     assert loaded.recipe(16) == {"temp": 60.0, "time": 9.0, "solvent": "acetone", "Preis": None, "remark": None}
@@ -107,9 +107,9 @@ def test_a_table_of_numbers_leaves_the_log_as_it_was(tmp_path: Path) -> None:
     """Where all columns are features, these say everything; arms may join by the names of the features."""
     arms = read(tmp_path, "name,u,v\nA,1,0\nB,2,5\nC,4,1\n")
     study = sp.create_study("s", arms=arms, noise_std=0.1, storage="memory:")
-    assert set(study.state.roster.written) == {"kind", "rows", "names", "features"}
+    assert set(study.state.catalog.written) == {"kind", "rows", "names", "features"}
     study.reopen(reason="new", join={"D": [1.0, 3.0, 3.0]})
-    assert study.state.roster.recipe(3) == {"u": 3.0, "v": 3.0}
+    assert study.state.catalog.recipe(3) == {"u": 3.0, "v": 3.0}
 
 
 def test_older_logs_take_one_unknown_level_for_the_reference(tmp_path: Path) -> None:

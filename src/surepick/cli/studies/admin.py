@@ -75,7 +75,7 @@ def correct(
         was_stopped, before = study.stopped, study.state.measurement(measurement).last
         study.correct(measurement, number, reason=reason, worker=where.who)
         one = study.state.measurement(measurement)
-        name = study.state.roster.label(one.arm)
+        name = study.state.catalog.label(one.arm)
         printing.say(f"Measurement {measurement} of {name} is {number:.12g}, not {before:.12g}; {_asked(one)}.")
         _say_if_ask_was_meant(study, one, f"correct {measurement} {before:.12g}", where)
         _say_what_follows(study, where, was_stopped=was_stopped)
@@ -94,7 +94,7 @@ def _let_count(measurement: int, reason: str, where: StudyOptions, *, counts: bo
         change(measurement, reason=reason, worker=where.who)
         one, now = study.state.measurement(measurement), "counts again" if counts else "is void"
         printing.say(
-            f"Measurement {measurement} ({study.state.roster.label(one.arm)} = {one.last:.12g}) {now}; {_asked(one)}."
+            f"Measurement {measurement} ({study.state.catalog.label(one.arm)} = {one.last:.12g}) {now}; {_asked(one)}."
         )
         _say_if_ask_was_meant(study, one, f"{'void' if counts else 'restore'} {measurement}", where)
         _say_what_follows(study, where, was_stopped=was_stopped)
@@ -112,7 +112,7 @@ def _say_if_ask_was_meant(study: "Study", one: "Measurement", undo: str, where: 
         return
     other = study.state.measurement(ask.results[0])
     printing.say(
-        f"If you meant ask {ask.id}: its result is measurement {other.id} ({study.state.roster.label(other.arm)} = "
+        f"If you meant ask {ask.id}: its result is measurement {other.id} ({study.state.catalog.label(other.arm)} = "
         f"{other.last:.12g}). To undo this change: {where.next(f'{undo} --reason wrong-number', study)}"
     )
 
@@ -179,7 +179,7 @@ def reopen(  # noqa: PLR0913 - every argument is an option of its own
     changes = {name: value for name, value in given.items() if value is not None}
     with where.loaded() as study:
         if join is not None:
-            changes["join"] = study.state.roster.read_joining(join, name_column=name_column)
+            changes["join"] = study.state.catalog.read_joining(join, name_column=name_column)
         gone = [study.arm(name) for text in retire or [] for name in _names(study, text)]
         dropped = ", ".join(map(str, study.state.open))
         printing.say(str(study.preview_reopen(retire=gone, **changes)))
@@ -192,7 +192,7 @@ def reopen(  # noqa: PLR0913 - every argument is an option of its own
             named = event["joined"]["names"] or [f"{len(event['joined']['rows'])} rows"]
             printing.say(f"Joined: {', '.join(named)}.")
         if gone:
-            printing.say(f"Retired: {', '.join(map(study.state.roster.label, gone))}.")
+            printing.say(f"Retired: {', '.join(map(study.state.catalog.label, gone))}.")
         arms = "" if study.status.n_arms is None else f" with {study.status.n_arms:,} arms"
         printing.say(f"Study {study.name} is open again{arms}; its verdicts stay on record.")
         if dropped:
@@ -206,7 +206,7 @@ def reopen(  # noqa: PLR0913 - every argument is an option of its own
 
 def _names(study: "Study", text: str) -> list[str]:
     """Return the names in a text with commas between them; one name may contain a comma."""
-    is_one = text in study.state.roster.rows_by_name
+    is_one = text in study.state.catalog.rows_by_name
     return [text] if is_one else [name.strip() for name in text.split(",")]
 
 

@@ -239,7 +239,7 @@ def _write_asks(study: "Study", asks: "Sequence[StudyAsk]", output: AskFormat) -
 def _say_sheet(study: "Study", asks: "Sequence[StudyAsk]", sheet: Path, where: StudyOptions) -> None:
     from surepick.study.exchange import write_sheet  # noqa: PLC0415 (`--help` stays quick)
 
-    write_sheet(asks, sheet, has_commas=study.state.roster.has_decimal_commas)
+    write_sheet(asks, sheet, has_commas=study.state.catalog.has_decimal_commas)
     n = len(asks)
     printing.say(f"{n} ask{'' if n == 1 else 's'} in {sheet}: fill in the column value, and leave the column ask.")
     printing.say_order(study)
@@ -313,7 +313,7 @@ def tell(  # noqa: PLR0913 (every argument is an option of its own)
         # An ask is 2 and never 02, which may be an arm.
         is_ask = what.isdecimal() and str(int(what)) == what and not arm
         n_before = len(study.measurements)
-        if is_ask and int(what) not in study.state.attempts and what in study.state.roster.rows_by_name:
+        if is_ask and int(what) not in study.state.attempts and what in study.state.catalog.rows_by_name:
             raise InvalidInput(f"there is no ask {what}; if you mean the arm of that name, add --arm.")
         given: dict[str, Any] = {"ask": int(what)} if is_ask else {"arm": study.arm(what)}
         if is_ask and not yes:
@@ -519,7 +519,7 @@ def _after_withdrawal(study: "Study", where: StudyOptions) -> Iterator[str]:
         yield "Go on in this study with an offset for every group; the results so far guide the plan:"
         yield f"  {where.next('reopen --groups offset --reason WHY', study)}"
         return
-    if result.repeated or learner.model != "linear" or not study.state.roster.is_enumerable:
+    if result.repeated or learner.model != "linear" or not study.state.catalog.is_enumerable:
         yield "Next: follow the advice above. Do not use any answer of this study."
         return
     is_binary = looks_pass_fail(result)
@@ -585,7 +585,7 @@ def _counts_again(study: "Study", arm: Any, values: list[float], who: str) -> bo
     last = [one for one in state.measurements if one.arm == arm and one.by == who and one.at >= since][-len(values) :]
     if [one.told for one in last] != values:
         return True
-    numbers, name = ", ".join(f"{value:.12g}" for value in values), state.roster.label(arm)
+    numbers, name = ", ".join(f"{value:.12g}" for value in values), state.catalog.label(arm)
     said = f"{who} told {name} = {numbers} already, {when(last[0].at)} (measurement {last[0].id})"
     if not sys.stdin.isatty():
         raise InvalidInput(

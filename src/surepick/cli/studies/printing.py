@@ -111,7 +111,7 @@ def show_measurements(state: "State") -> None:
     """Print all measurements, with voids and corrections."""
     has_labels, rows = any(one.group for one in state.measurements), []
     for one in state.measurements:
-        row = [str(one.id), state.roster.label(one.arm), f"{one.last:.12g}", "-" if one.ask is None else str(one.ask)]
+        row = [str(one.id), state.catalog.label(one.arm), f"{one.last:.12g}", "-" if one.ask is None else str(one.ask)]
         row += [label_text(one.group)] if has_labels else []
         rows.append([*row, one.by, when(one.at), remark_of(one)])
     show(("id", "arm", "value", "ask", *(["group"] if has_labels else []), "by", "when", "remark"), rows)
