@@ -408,6 +408,15 @@ def test_audit_says_why_so_many(decided: Shell) -> None:
     assert lines[1].endswith("Fewer: surepick audit N.")
 
 
+def test_open_asks_are_named_where_nothing_is_left_to_ask_for(decided: Shell) -> None:
+    """Another bench has the check pulls, or the same one under another name."""
+    decided("audit", "3")
+    decided("ask", "-n", "3")
+    said = decided("ask", "--worker", "carl").out
+    assert said.startswith("Nothing to measure. ")
+    assert "3 asks are open: surepick pending\n" in said
+
+
 def test_after_the_verdict(decided: Shell, tmp_path: Path) -> None:
     """Check pulls are planned and asked for; a study goes on with arms that join and without those that retire."""
     assert decided("audit", "2").out == "2 check pulls are planned.\nNext: surepick ask -n 2\n"

@@ -28,7 +28,7 @@ def test_offsets_cost_what_the_constant_was_worth() -> None:
     assert off > 2.0
     assert found.lower_bound == pytest.approx(plain.lower_bound * off, rel=1e-3)
     assert 0.8 * off < found.pulls / plain.pulls < 1.2 * off
-    assert "groups of s pulls may take up to s/(s - 1) times as many" in found.explain()
+    assert "groups of 4 pulls may take up to 4/3 times as many" in found.explain()
 
 
 def test_a_drift_is_as_dear_as_noise() -> None:

@@ -268,6 +268,8 @@ def _say_next(study: "Study", asks: "Sequence[StudyAsk]", words: str, where: Stu
 
 def _say_why_none(study: "Study", where: StudyOptions) -> None:
     printing.say(f"Nothing to measure. {printing.standing_line(study)}")
+    if n := len(study.state.open):
+        printing.say(f"{n} {'ask is' if n == 1 else 'asks are'} open: {where.next('pending', study)}")
     if study.status.state == "stopped":
         printing.say(f"Next: {where.next('best', study)}, or {where.next('audit', study)} to check the model.")
     else:
