@@ -13,14 +13,13 @@ machines as it stands, so it may import installed packages but not files beside 
 class as an entry point in the group `surepick.algorithms`; then its name works everywhere, in `surepick.identify` too.
 """
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
 import surepick as sp
 from surepick.arms.views import Task
-from surepick.sampling.base import SamplerContext
+from surepick.sampling.base import Sampler, SamplerContext
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,16 +32,22 @@ class HalfLeader:
 
     share: float = 0.5
 
-    def compose(self, task: Task) -> tuple["Sampler", sp.stopping.Rule]:
+    def unsupported(self, task: Task) -> str | None:
+        """Return why a task cannot be done; None if it can."""
+        if task.candidates is not task.arms:
+            return "HalfLeader pulls the leader: no `candidates`, and one noise_std for all arms."
+        return None
+
+    def compose(self, task: Task) -> tuple[Sampler, sp.stopping.Rule]:
         """Return the parts, made for these arms."""
-        return Sampler(self.share, task), sp.stopping.Evidence()
+        return HalfLeaderSampler(self.share, task), sp.stopping.Evidence()
 
 
-class Sampler:
+class HalfLeaderSampler(Sampler):
     """Plans one pull at a time, from all results so far.
 
-    Under `sp.stopping.Betting()`, which bets on blocks, surepick joins blocks that are too short
-    to bet on; see `rule.min_block(task)`. The evidence rule reads every result.
+    The evidence rule reads every result. Under `sp.stopping.Betting()`, which bets on blocks, plan
+    long blocks, as docs/extending.md explains.
     """
 
     def __init__(self, share: float, task: Task) -> None:
@@ -54,7 +59,7 @@ class Sampler:
     def open(self, context: SamplerContext) -> int:
         """Choose the next arm and return how many pulls are planned."""
         if context.leader is None:
-            self._arm = int(self._start[context.n_pulls % len(self._start)])
+            self._arm = int(self._start[context.n_asked % len(self._start)])
         elif self._rng.random() < self._share:
             self._arm = context.leader
         else:
@@ -64,10 +69,6 @@ class Sampler:
     def next(self) -> int:
         """Return the arm chosen."""
         return self._arm
-
-    def pulls_per_nat(self) -> float:
-        """Return the pulls that a unit of evidence costs: unknown."""
-        return math.inf
 
 
 def main() -> None:

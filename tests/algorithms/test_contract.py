@@ -332,6 +332,25 @@ class NeedsNoiseAlgorithm:
         return NeedsNoise(task), sp.stopping.Evidence()
 
 
+def test_own_rules_are_told_the_flag() -> None:
+    """Another rule is no help to its author."""
+    own = Parts(sampler=Stuck(), rule=OnlyKnownNoise())
+    with pytest.raises(InvalidInput, match=r"set `takes_unknown_noise = True` on the class if its verdict covers it"):
+        sp.create_learner(own, np.eye(3))
+    algorithm = sp.algorithms.LazyTrackAndStop(stopping=OnlyKnownNoise())
+    with pytest.raises(InvalidInput, match=r"or set `supports_top_m = True` on the class if its verdict covers it"):
+        sp.create_learner(algorithm, np.eye(3), noise_std=1.0, m=2)
+    with pytest.raises(InvalidInput) as refused:
+        sp.create_learner("lazy-track-and-stop", np.eye(3), noise_std=1.0, m=2, stopping="pairwise")
+    assert "on the class" not in str(refused.value)
+
+
+class OnlyKnownNoise(Stateless):
+    """A rule that needs the scale of the noise."""
+
+    name, takes_unknown_noise = "only-known", False
+
+
 @pytest.mark.parametrize(
     ("algorithm", "message"),
     [

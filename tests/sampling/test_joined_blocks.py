@@ -11,6 +11,7 @@ import pytest
 import surepick as sp
 from surepick.arms.views import Task
 from surepick.sampling.base import SamplerContext
+from surepick.sampling.choosers import Chooser, StartThenChoose
 from surepick.testing import check_algorithm
 
 ARMS = np.array([[1.0, 0.0], [0.0, 1.0], [0.8, 0.6], [0.6, 0.8]])
@@ -207,3 +208,59 @@ def test_blocks_that_are_long_enough_and_rules_that_decide_after_pulls_are_left_
     for arm in (0, 1):
         learner.tell(arm, 0.5)
     assert learner.n_planned <= 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Closest:
+    """Pull the arm that best tells the leader from its closest rival, in long blocks or one by one; bets decide."""
+
+    is_long: bool
+
+    def compose(self, task: Task) -> tuple[Any, sp.stopping.Rule]:
+        """Return the parts."""
+        rule, chooser = sp.stopping.Betting(), ClosestChooser(task, g_mix=0.1)
+        if self.is_long:
+            return StartThenChoose(task.spanning, chooser, rule=rule, least=rule.min_block(task)), rule
+        return Singly(task, chooser), rule
+
+
+class ClosestChooser(Chooser):
+    """The arm that a pull of which would shrink the uncertain difference most."""
+
+    def pick(self) -> int:
+        """Return the arm."""
+        X, Z = (rows.gather(range(rows.n_arms)) for rows in (self._task.rows, self._task.rivals))
+        A_inv, Y = self._asked.A_inv, Z[self._leader] - Z
+        gaps, variances = Y @ self._theta, ((Y @ A_inv) * Y).sum(axis=1)
+        far = np.full(len(Y), np.inf)
+        y = Y[np.argmin(np.divide(gaps**2, variances, out=far, where=variances > 0.0))]
+        return int(np.argmax((X @ A_inv @ y) ** 2 / (1.0 + ((X @ A_inv) * X).sum(axis=1))))
+
+
+class Singly(Sampler):
+    """The same choices, in blocks of one pull."""
+
+    def __init__(self, task: Task, chooser: Chooser) -> None:
+        super().__init__(task, is_greedy=False)
+        self._chooser = chooser
+
+    def open(self, context: SamplerContext) -> int:
+        """Choose one arm."""
+        if context.theta is None:
+            return super().open(context)
+        self._chooser.look(context)
+        self._arm = self._chooser.choose()
+        return 1
+
+
+def test_long_blocks_save_pulls_under_betting() -> None:
+    """docs/extending.md says so: equal choices, six arms, five other candidates."""
+    rng = np.random.default_rng(0)
+    X, Z = rng.normal(size=(6, 3)), rng.normal(size=(5, 3))
+    problem = sp.problems.Problem(
+        X=X, theta=np.array([1.0, -0.5, 0.3]), candidates=Z, noise_std=0.7, name="six arms, five others"
+    )
+    long, single = (sp.simulate(problem, Closest(is_long=is_long), n_runs=10, seed=1) for is_long in (True, False))
+    assert long.correct.all()
+    assert single.correct.all()
+    assert 2.5 * long.mean < single.mean

@@ -86,6 +86,12 @@ def test_the_examples_keep_the_contract() -> None:
     check_rule(Precision(half_width=0.5))
 
 
+def test_the_example_that_pulls_the_leader_refuses_candidates() -> None:
+    """The leader is the number of a candidate, which would be taken for the number of an arm."""
+    with pytest.raises(sp.InvalidInput, match="HalfLeader pulls the leader: no `candidates`"):
+        sp.create_learner(HalfLeader(), np.eye(3), candidates=np.eye(3)[:2] + 0.5, noise_std=1.0)
+
+
 @pytest.mark.parametrize("name", [name for name in sp.stopping.names() if name not in {*VECTOR_RULES} - {"evidence"}])
 def test_every_rule_for_rows_keeps_the_contract(name: str) -> None:
     """Under uniform sampling; the pairwise rule needs as many arms as features."""

@@ -201,7 +201,7 @@ class Rule(ABC):
         if task.given_noise_std is None and not self.takes_unknown_noise:
             yield (
                 f"`noise_std` must be given for stopping={self.name!r}, which has no proof without it; or use "
-                '"betting" or "evidence", which learn it.'
+                f'"betting" or "evidence", which learn it{self._or_flag("takes_unknown_noise")}.'
             )
         if task.drift > 0.0:
             yield from self._of_drift(task)
@@ -221,6 +221,10 @@ class Rule(ABC):
                 f"`epsilon` must be above 0 on {task.arms.description}, got 0: arms can be arbitrarily close to the "
                 "best, and no number of pulls tells them apart. Pass the largest loss that you accept."
             )
+
+    def _or_flag(self, flag: str) -> str:
+        """Return what the author of a rule can do beside using another rule, as the end of a sentence."""
+        return "" if self.is_of_package else f", or set `{flag} = True` on the class if its verdict covers it"
 
     def _of_target(self, task: Task) -> Iterator[str]:
         """Yield the reasons why `threshold` or `control` is not supported."""
@@ -314,7 +318,10 @@ class Rule(ABC):
         if m >= task.rivals.n_arms:
             yield f"`m` must be below the number of arms that are compared, {task.rivals.n_arms}, got {m}."
         if not self.supports_top_m:
-            yield f'stopping={self.name!r} has no proof for m = {m}; use "betting" or "evidence".'
+            yield (
+                f'stopping={self.name!r} has no proof for m = {m}; use "betting" or "evidence"'
+                f"{self._or_flag('supports_top_m')}."
+            )
         if self.needs_fixed_blocks and (task.epsilon > 0.0 or task.misfit > 0.0):
             yield (
                 f"stopping={self.name!r} has no proof for m = {m} with `epsilon` or `misfit` above 0; use "
