@@ -21,7 +21,7 @@ from surepick.core.groups import OffsetLeastSquares
 from surepick.core.noise import residuals
 from surepick.learning.learner import Learner
 from surepick.learning.spec import EDITION
-from surepick.types import Array, IntArray
+from surepick.types import Array, BoolArray, IntArray
 
 SEED = 3200
 RESULTS = Path(__file__).parent / "results" / "groups.json"
@@ -107,9 +107,17 @@ def _row(
 
 # ---- the count of errors
 
-Case = Literal["groups", "days of one arm", "label at random", "ignored", "one arm ignored", "label reacts"]
+Case = Literal[
+    "groups",
+    "days of one arm",
+    "label at random",
+    "ignored",
+    "one arm ignored",
+    "label reacts",
+    "day ends after a look",
+]
 DELTA, MEANS, GATE_PULLS = 0.3, np.array([0.0, 0.0, -0.3]), 600
-BROKEN: tuple[Case, ...] = ("ignored", "one arm ignored", "label reacts")
+BROKEN: tuple[Case, ...] = ("ignored", "one arm ignored", "label reacts", "day ends after a look")
 
 
 def rejects_best(
@@ -118,7 +126,7 @@ def rejects_best(
     """Return whether a run of 600 pulls ever rejects the first of two best arms; the third is 0.3 behind.
 
     Args:
-        case: how groups come about; the last three break an assumption, and lose the guarantee.
+        case: how groups come about; the last four break an assumption, and lose the guarantee.
         rng: what to draw from.
         size: results of a group.
         noise_std: as given to the rule; the noise has standard deviation 1.
@@ -140,6 +148,8 @@ def rejects_best(
             group = rng.integers(0, max(2, length // size), length) + 10 * n
         if case == "label reacts":  # the label follows the value, and nothing was wrong with the results
             group = ((pulled == 0) & (rewards > 0.0)).astype(np.int64)
+        elif case == "day ends after a look":
+            group = _days_that_end(np.where(pulled == 0, rewards, -rewards) > 0.0) + 10 * n
         else:
             rewards = rewards + sd * rng.standard_normal(int(group.max()) + 1)[group]
         _settle(wealth, past, arms.gather(pulled), rewards, group[:, None] if allows else None)
@@ -147,6 +157,15 @@ def rejects_best(
         if wealth.log_rejection()[0] >= wealth.log_price:
             return True
     return False
+
+
+def _days_that_end(speaks_for_best: BoolArray) -> IntArray:
+    """Return the day of each ask, said with the ask: two a day, or one if its result speaks for the first arm."""
+    days, n = list[int](), 0
+    while n < len(speaks_for_best):
+        days += [n] * (1 if speaks_for_best[n] else 2)
+        n = len(days)
+    return np.array(days[: len(speaks_for_best)])
 
 
 def _nearly_sorted(pulled: IntArray, rng: np.random.Generator) -> IntArray:
@@ -176,6 +195,7 @@ def gate(n_paths: str = "4000") -> list[dict[str, Any]]:
     )
     cases: list[tuple[Case, int]] = [("groups", 2), ("groups", 4), ("groups", 7), ("days of one arm", 4)]
     cases += [("label at random", 4), ("ignored", 2), ("ignored", 4), ("one arm ignored", 4), ("label reacts", 4)]
+    cases += [("day ends after a look", 2)]
     rows: list[dict[str, Any]] = []
     for noise_std, (case, size) in itertools.product((1.0, None), cases):
         found = [

@@ -20,7 +20,7 @@ from scipy.special import ndtri
 
 import surepick as sp
 from benchmarks.bet_variants import PlainBetting
-from surepick.reporting.experiment_page import estimated
+from surepick.reporting.experiment_summary import estimated
 from surepick.simulation import problems
 from surepick.simulation.experiment import read_experiment
 from surepick.simulation.parallel import dispatch

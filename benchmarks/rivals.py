@@ -35,7 +35,7 @@ from benchmarks.rival_methods import (
 )
 from examples import clicks
 from surepick._files import replacing
-from surepick.reporting.experiment_page import estimated
+from surepick.reporting.experiment_summary import estimated
 from surepick.types import Array
 
 RESULTS = Path(__file__).parent / "results" / "rivals.json"

@@ -25,18 +25,18 @@ Each command has an example and its own help (`surepick COMMAND --help`). The ex
 story: each begins where the one before it ended. `...` stands for times, hashes and lines that are
 left out.
 
-A *study* is an experiment that is kept: what was asked, told, corrected and decided is in one file, `surepick.db` in
-the working folder. Several people, or machines, use it at once, and no server is needed. `surepick create arms.csv`
-begins one, `surepick ask` says what to measure, `surepick tell` takes the result.
+A *study* is an experiment in one file, `surepick.db` in the working folder. The file keeps all asks, results,
+corrections and decisions. Several people or machines use a study at once, and no server is needed.
+`surepick create arms.csv` begins a study, `surepick ask` says what to measure, and `surepick tell` takes the result.
 
 - `--storage`, or the variable `SUREPICK_STORAGE`, names another file or a PostgreSQL database. Only `create`, and
   `copy` for its copy, make a new file.
-- `--study`, or the variable `SUREPICK_STUDY`, says which study, if there are several.
-- `--author` says who does it, and `--worker` is the same option: a worker that asks again gets its open asks back
+- `--study`, or the variable `SUREPICK_STUDY`, names the study, if there are several.
+- `--author` gives your name, and `--worker` is the same option. A worker that asks again gets its open asks back
   first.
 - `surepick --install-completion` lets the shell complete commands, options, studies and arms.
-- `surepick create --file study.toml` takes all from a file, whose keys are the options with `_` for `-`; editors
-  check it by <a href="_static/study.schema.json">its JSON Schema</a> (`docs/_static/study.schema.json`).
+- `surepick create --file study.toml` reads all options from a file. Its keys are the options with `_` for `-`. Editors
+  check the file by <a href="_static/study.schema.json">its JSON Schema</a> (`docs/_static/study.schema.json`).
 
 | exit code | what |
 |---|---|
@@ -51,10 +51,10 @@ begins one, `surepick ask` says what to measure, `surepick tell` takes the resul
 JSON = """\
 ## JSON of studies
 
-What `--format json` writes. Fields may be added in later versions; none of these is renamed or removed. What is not
-known is `null`, times are UTC, an *arm* is a row number from 0 on, or a list of numbers in a set of vectors.
-`--format csv` has the same fields where they are plain, one line for each ask, measurement or study;
-`ask --format csv` is a sheet to fill in, for `tell --file`.
+`--format json` writes these fields. Later versions may add fields, and they rename or remove none of these. An unknown
+value is `null`, and times are UTC. An *arm* is a row number from 0 on, or a list of numbers in a set of vectors.
+`--format csv` has those of the fields that are single values, in one line for each ask, measurement or study.
+`ask --format csv` writes a sheet to fill in, for `tell --file`.
 """
 
 ASK = {
@@ -125,7 +125,7 @@ STATUS = {
 }
 FIELDS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "ask": (
-        "An object:",
+        "The answer is an object:",
         {
             "study": "its name",
             "state": STATUS["state"],
@@ -134,25 +134,28 @@ FIELDS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     ),
     "ask: each of asks": ("", ASK),
     "pending": (
-        "A list of open asks:",
+        "The answer is a list of open asks:",
         {**ASK, "worker": "who was asked", "asked_at": "when"},
     ),
     "tell": (
-        "An object:",
+        "The answer is an object:",
         {
-            "measurements": "what was told, a list of objects as `measurements` has them",
+            "measurements": "the results told, a list of objects as `measurements` has them",
             "status": "an object as `status` has it",
         },
     ),
-    "measurements": ("A list of all of them:", MEASUREMENT),
-    "status": ("An object:", STATUS),
-    "best": ("An object:", {**{name: STATUS[name] for name in OF_BEST}, "explanation": "all of it in words"}),
+    "measurements": ("The answer is a list of measurements:", MEASUREMENT),
+    "status": ("The answer is an object:", STATUS),
+    "best": (
+        "The answer is an object:",
+        {**{name: STATUS[name] for name in OF_BEST}, "explanation": "all of this in words"},
+    ),
     "plan": (
-        "Of a study, an object:",
+        "For a study the answer is an object:",
         {name: STATUS[name] for name in OF_PLAN},
     ),
     "list": (
-        "A list of studies:",
+        "The answer is a list of studies:",
         {
             "name": STATUS["name"],
             "state": f"{STATUS['state']}; or `unreadable`, a log that is damaged: `status` says how",
@@ -162,7 +165,7 @@ FIELDS: Mapping[str, tuple[str, Mapping[str, str]]] = {
         },
     ),
     "verify": (
-        "An object:",
+        "The answer is an object:",
         {
             "ok": "whether everything was checked and agrees",
             "outcome": "`ok`, `not ok`, or `unchecked`: this version cannot check some sentences",

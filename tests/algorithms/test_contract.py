@@ -2,6 +2,7 @@
 
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -282,5 +283,65 @@ def test_own_algorithms_are_told_what_to_write() -> None:
     assert "on the class" not in str(refused.value)
     with pytest.raises(AssertionError, match=r"no answer after \d+ results .*; .* pull `task.spanning` first"):
         check_algorithm(StuckAlgorithm(), max_pulls=200)
-    with pytest.raises(sp.InvalidInput, match=r"got the class StuckAlgorithm; write `StuckAlgorithm\(\)`"):
-        check_algorithm(StuckAlgorithm)
+    problem = sp.problems.unit_basis([1.0, 0.0])
+    for refuse in (
+        check_algorithm,
+        lambda algorithm: sp.simulate(problem, algorithm, n_runs=1),
+        lambda algorithm: sp.identify(np.eye(2), float, algorithm=algorithm),
+    ):
+        with pytest.raises(sp.InvalidInput, match=r"got the class StuckAlgorithm; write `StuckAlgorithm\(\)`"):
+            refuse(StuckAlgorithm)
+        with pytest.raises(sp.InvalidInput, match=r"`surepick.algorithms.names\(\)` lists the names, and an algorithm"):
+            refuse(Stuck())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """An algorithm whose parts are given."""
+
+    sampler: Any
+    rule: Any
+
+    def compose(self, _task: Task) -> Any:
+        """Return both."""
+        return self.sampler, self.rule
+
+
+class Stateless(sp.stopping.Rule):
+    """A rule without a state."""
+
+    name, guarantee, takes_unknown_noise = "stateless", "none", True
+
+    def start(self, task: Task) -> Any:
+        """Return nothing."""
+
+
+class NeedsNoise(Stuck):
+    """A sampler that reads the level of the noise."""
+
+    def __init__(self, task: Task) -> None:
+        self._noise_std = task.noise_std
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeedsNoiseAlgorithm:
+    """The sampler under a rule that learns the noise."""
+
+    def compose(self, task: Task) -> tuple[Sampler, sp.stopping.Rule]:
+        """Return both."""
+        return NeedsNoise(task), sp.stopping.Evidence()
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "message"),
+    [
+        (Parts(sampler=Stuck, rule=sp.stopping.Evidence()), r"got the class Stuck as the sampler; write `Stuck\("),
+        (Parts(sampler=Stuck(), rule=sp.stopping.Evidence), r"got the class Evidence as the rule; write `Evidence\("),
+        (Parts(sampler=Stuck(), rule=Stateless()), r"`start` of the rule 'stateless' must return a `RuleState`"),
+        (NeedsNoiseAlgorithm(), r"`task.noise_std` was read, and the noise is learnt.*noise_estimate"),
+    ],
+)
+def test_parts_of_own_algorithms_that_cannot_be_used(algorithm: Any, message: str) -> None:
+    """A class in the place of an object, a rule without a state, and a noise level that nobody told."""
+    with pytest.raises(sp.InvalidInput, match=message):
+        sp.create_learner(algorithm, np.eye(3)).next_arms(1)

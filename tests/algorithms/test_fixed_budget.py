@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+from scipy.stats import binom, norm
 
 import surepick as sp
 from surepick.algorithms.gse import sizes_of
 from surepick.algorithms.od_linbai import n_phases_of, pulls_of_phase
-from surepick.core.phased_error import PhaseOf, h1_lin, h2_lin, phased_error_bound
+from surepick.core.phased_error import PhaseOf, phased_error_bound, static_error_bound
 from surepick.errors import InvalidInput
 from surepick.learning.learner import Learner, create_learner
 from surepick.simulation import problems
@@ -241,15 +241,6 @@ def test_what_is_proved_stands_beside_the_answer() -> None:
 # ---- the bound on dropping the best
 
 
-def test_complexities() -> None:
-    """Known values: a basis with means 1, 0.75, ..., 0, and Soare's problem."""
-    basis, soare = problems.unit_basis([1.0, 0.75, 0.5, 0.25, 0.0]), problems.soare(6, 0.1)
-    assert (h2_lin(basis.gaps, 5), h1_lin(basis.gaps, 5)) == pytest.approx((32.0, 38.778), abs=1e-3)
-    assert (h2_lin(soare.gaps, 6), h1_lin(soare.gaps, 6)) == pytest.approx((20033.36, 20034.36), abs=1e-2)
-    with pytest.raises(InvalidInput, match="`gaps` must be"):
-        h1_lin([0.0, 1.0], 3)
-
-
 HALVED = problems.unit_basis([1.0, 0.0, 0.0, 0.0])
 N_EACH = 12
 """Pulls of each arm in the first of two phases, with twice as many of each in the second."""
@@ -286,3 +277,33 @@ def test_the_bound_is_the_sum_of_the_proof() -> None:
     assert phased_error_bound([0.0, 0.3], [(2, 1, 0.01)]) == pytest.approx(math.exp(-4.5))
     with pytest.raises(InvalidInput, match="`gaps` must be at least 0"):
         phased_error_bound([-1.0, 1.0], [(2, 1, 0.1)])
+
+
+@pytest.mark.parametrize(("means", "factor"), [([0.4, 0.0], 1.0), ([0.5, 0.0, 0.0, 0.2], 2.0)])
+def test_errors_of_pulls_fixed_in_advance(means: list[float], factor: float) -> None:
+    """Exact for two candidates, at most the bound for more, and by far more where the noise is larger than told.
+
+    300 runs, and the exact binomial limits of the bound (false alarm 1e-6).
+    """
+    n = len(means)
+    plain = problems.unit_basis(means)
+    bound = static_error_bound(plain.gaps, np.full(n, 2.0 / 30))
+    wrong = []
+    for noise_std in (1.0, 3.0):
+        problem = Problem(X=plain.X, theta=plain.theta, noise_std=noise_std, name="fixed")
+        options: dict[str, Any] = {"budget": 30 * n, "goal": "fixed-budget", "noise_std": 1.0, "n_jobs": 1}
+        wrong.append(sp.simulate(problem, "uniform", n_runs=300, seed=9, **options).n_errors)
+    least, most = (
+        int(limit) for limit in (binom.ppf(FALSE_ALARM, 300, bound / factor), binom.isf(FALSE_ALARM, 300, bound))
+    )
+    assert least <= wrong[0] <= most < wrong[1]
+
+
+def test_the_bound_for_fixed_pulls_is_a_sum_of_tails() -> None:
+    """With the noise; impossible numbers are refused."""
+    found = static_error_bound([0.0, 0.5, 1.0], [0.0, 0.1, 0.2], noise_std=2.0)
+    assert found == pytest.approx(np.sum(norm.cdf([-0.25 / 0.1**0.5, -0.5 / 0.2**0.5])))
+    with pytest.raises(InvalidInput, match="`gaps` must be at least 0"):
+        static_error_bound([-1.0, 0.0], [1.0, 1.0])
+    with pytest.raises(InvalidInput, match="`variances` must be above 0"):
+        static_error_bound([0.0, 1.0], [0.0, 0.0])

@@ -86,6 +86,28 @@ def test_gains_by_their_formulas(gains: str) -> None:
     np.testing.assert_allclose(chooser.gains(apart), np.minimum(expected, log_t), rtol=1e-9)
 
 
+@pytest.mark.parametrize("learners", ["one", "per-answer"])
+def test_learners_of_the_weights(learners: Any) -> None:
+    """One, or one for each set of leaders that ever led, which is fed in these rounds alone."""
+    chooser = chooser_of(told(60, variant="paper", gains="empirical", learners=learners))
+    assert "learners" not in told(1).identity  # logs of before the option must open
+    fit = chooser._fit
+    first = tuple(sorted(fit.members.tolist()))
+    assert (first in chooser._learners) == (learners == "per-answer")
+    before = {team: one.weights.copy() for team, one in chooser._learners.items()}
+    fit.means = -fit.means  # other leaders
+    fit.members = np.argsort(-fit.means)[:3]
+    chooser.choose()
+    then = tuple(sorted(fit.members.tolist()))
+    assert then not in before
+    if learners == "one":
+        assert chooser._learners.keys() == {()}
+        assert not np.array_equal(chooser._learners[()].weights, before[()])
+    else:
+        np.testing.assert_array_equal(chooser._learners[first].weights, before[first])
+        assert then in chooser._learners
+
+
 @pytest.mark.parametrize(
     ("options", "rule", "guarantee"),
     [

@@ -17,6 +17,7 @@ from surepick.learning.learner import Learner, create_learner
 from surepick.sampling.alternatives import L1Allocation
 from surepick.simulation import problems, simulate
 from surepick.simulation.problems import Problem
+from surepick.testing import check_algorithm
 from tests.learning.lab import chooser_of, run
 from tests.tasks import AnyLearner
 
@@ -232,6 +233,22 @@ def test_bad_options() -> None:
         AnyLearner("top-two", EASY.X, selection="coin", candidates=EASY.X[:2], noise_std=1.0)
     with pytest.raises(InvalidInput, match="exploration"):
         AnyLearner("top-two", EASY.X, exploration=-1.0, noise_std=1.0)
+
+
+NAMED: dict[str, dict[str, Any]] = {
+    "TTTS": {"leader": "thompson", "challenger": "resample", "selection": "coin"},
+    "T3C": {"leader": "thompson", "challenger": "transport", "selection": "coin"},
+    "L-T3C": {"leader": "thompson", "challenger": "transport", "selection": "greedy"},
+    "IDS": {"leader": "thompson", "challenger": "transport", "selection": "ids"},
+}
+"""Names in the literature."""
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_rules_with_names_keep_the_contract(name: str) -> None:
+    """As published, without exploration besides; on a basis, since a coin pulls one of the two arms compared."""
+    algorithm = sp.algorithms.TopTwo(exploration=0.0, g_mix=0.0, **NAMED[name])
+    check_algorithm(algorithm, np.eye(4), theta=[2.0, 0.0, -0.5, 0.3])
 
 
 @pytest.mark.parametrize("challenger", ["resample", "transport"])

@@ -15,7 +15,8 @@ from scipy.stats import norm
 import surepick as sp
 from benchmarks import bet_variants
 from benchmarks.bet_variants import CappedBetting, PlainBetting, log_bet, log_capped
-from surepick.simulation.experiment import loaded, read_experiment
+from surepick.simulation.experiment import read_experiment
+from surepick.simulation.sources import loaded
 from surepick.types import Array
 from tests.core.betting.test_bets import NULL_BLOCKS, _log_whole, _mean
 

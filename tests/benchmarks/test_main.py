@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import __main__ as runner
-from surepick.simulation.experiment import check_cells, read_experiment
+from surepick.simulation.experiment import read_experiment
+from surepick.simulation.jobs import check_cells
 
 
 def test_unknown_name_is_misuse_and_lists_what_exists(capsys: pytest.CaptureFixture[str]) -> None:

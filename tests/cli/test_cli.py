@@ -258,7 +258,7 @@ def test_failing_command_keeps_what_was_learnt(folder: Path) -> None:
     done = surepick_in(folder, *OWN, "--pull", COMMAND, "--save", "result.json")
     assert done.returncode == 1
     assert one_line(done.stderr)
-    assert "exit code 1: out of paint; what was learnt from 4 pulls is above" in done.stderr
+    assert "exit code 1: out of paint; the state after 4 pulls is above" in done.stderr
     assert "rank" in done.stdout
     assert Result.load(folder / "result.json").n_pulls == 4
 
@@ -371,7 +371,7 @@ def test_a_csv_log_of_an_earlier_version_is_a_history(folder: Path, here: Here) 
     used = here(folder, *OWN, "--history", "log.csv", "--format", "json", keys="q\n")
     assert json.loads(used.stdout)["history"] == [[0, 0.6], [1, 0.55]]
     assert here(folder, "create", "arms.csv", "--noise-std", "0.05").returncode == 0
-    for said in ("they guide what is asked next", "they were told before"):
+    for said in ("they guide the next asks", "they were told before"):
         done = here(folder, "import", "log.csv")
         assert (done.returncode, f"2 results of log.csv are in study arms; {said}" in done.stdout) == (0, True)
     told = json.loads(here(folder, "measurements", "--format", "json").stdout)
@@ -535,7 +535,7 @@ def test_a_value_that_is_too_large_is_asked_for_again(
     done = here(folder, *run)
     assert done.returncode == 1
     assert "the command printed 1e+308 for " in done.stderr
-    assert "what was learnt from 3 pulls is above" in done.stderr
+    assert "the state after 3 pulls is above" in done.stderr
     assert len(Result.load(folder / "result.json").history) == 3
     assert len(told_in(folder / "other.db")) == 3
     assert "Next: the same command with --log other.db goes on exactly here." in done.stdout
@@ -564,7 +564,7 @@ def test_a_log_that_cannot_be_written_is_said_with_the_value_it_lacks(
     monkeypatch.setattr(surepick.Study, "tell", full)
     said = here(folder, *OWN, "--log", "log.db", keys="1.25\n")
     assert said.returncode == 1
-    assert "the disk is full; the last value, 1.25 for A, is not in the log; what was learnt from 0" in said.stderr
+    assert "the disk is full; the last value, 1.25 for A, is not in the log; the state after 0" in said.stderr
 
 
 def test_a_misfit_belongs_to_the_log(folder: Path, here: Here) -> None:

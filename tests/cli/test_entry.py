@@ -225,6 +225,31 @@ def test_a_sheet_on_standard_output(bench: Path, here: Here) -> None:
     assert "has no value yet" in here(bench, "tell", "--file", "empty.csv").stdout
 
 
+def test_a_sheet_has_the_decimal_commas_of_the_table(bench: Path, here: Here) -> None:
+    """A spreadsheet program that writes them would put 60.5 and a comma into one cell, or read 3.2 as a date."""
+    here(bench, "ask", "-n", "3", "--output", "back.csv")
+    titles, *rows = (bench / "back.csv").read_text("utf-8-sig").splitlines()
+    assert titles == "ask;arm;temp;solvent;price;value;comment"
+    assert rows[0] == "1;R-1;60,5;W;3,2;;"
+    (bench / "back.csv").write_text("\n".join([titles, f"{rows[0][:-1]}69,8;", *rows[1:]]))
+    said = here(bench, "tell", "--file", "back.csv")
+    assert (said.returncode, measured(bench)) == (0, [69.8])
+    (bench / "points.csv").write_text(MIXES.replace(",", ".").replace(";", ","))
+    here(bench, "create", "points.csv", "--storage", "points.db")
+    here(bench, "ask", "--output", "back-2.csv", "--storage", "points.db")
+    assert (bench / "back-2.csv").read_text("utf-8-sig").splitlines()[1].startswith("1,R-1,60.5,W,")
+
+
+def test_asks_of_a_sheet_without_a_value_are_named(bench: Path, here: Here) -> None:
+    """A sample may be lost, and whoever fills in the sheet must know what to do then."""
+    here(bench, "ask", "-n", "4", "--output", "back.csv")
+    (bench / "back.csv").write_text("ask,value\n1,69.8\n2,\n3,70\n4,\n")
+    said = here(bench, "tell", "--file", "back.csv").stdout
+    assert "No value yet for ask 2 and ask 4. If a sample is lost: surepick fail 2 --reason WHY\n" in said
+    here(bench, "fail", "2", "4", "--reason", "spilt")
+    assert "No value yet" not in here(bench, "tell", "--file", "back.csv").stdout
+
+
 def test_every_bad_line_is_named_and_nothing_is_recorded(bench: Path, here: Here) -> None:
     """Each in a line of its own: another arm, no ask, no number, a line twice, and a thousand or one."""
     here(bench, "ask", "-n", "5")
@@ -246,6 +271,9 @@ def test_every_bad_line_is_named_and_nothing_is_recorded(bench: Path, here: Here
     said = here(bench, "tell", "--file", "back.csv")
     one = "surepick: back.csv: nothing is recorded. line 2: a measured value must be a number, got 'abc'"
     assert said.stderr == f"{one}; {LOST}.\n"
+    (bench / "back.csv").write_text('ask,value\n3,"18,2 MPa"\n')
+    said = here(bench, "tell", "--file", "back.csv")
+    assert f"must be a number, got '18,2 MPa'; leave out the unit; {LOST}.\n" in said.stderr
 
 
 @pytest.mark.parametrize(

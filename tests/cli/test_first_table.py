@@ -86,7 +86,7 @@ def test_what_waits_names_the_command_and_a_lost_ask_wants_a_reason(here: Here, 
         here(lab, "tell", str(ask), str(60 + ask % 3))
     here(lab, "correct", "3", "60,5", "--reason", "typo")
     assert "(surepick fail 1)" in here(lab, "status").stdout
-    assert "No reason is in the log" in here(lab, "fail", "1").stdout
+    assert "The log has no reason" in here(lab, "fail", "1").stdout
     here(lab, "certificate", "--out", "c.json")
     here(lab, "export", "log.csv")
     assert "measurement 3 (corrected: typo)" in here(lab, "verify", "c.json", "--log", "log.csv").stdout
@@ -114,7 +114,7 @@ def test_options_are_refused_in_words(here: Here, lab: Path, given: tuple[str, .
 def test_paths_and_names_that_are_taken_say_what_to_write(here: Here, lab: Path) -> None:
     """In Python, too."""
     (lab / "bench.py").write_text("print(1)\n")
-    assert "bench.py is no table" in here(lab, "create", "bench.py").stderr
+    assert "bench.py is not a table" in here(lab, "create", "bench.py").stderr
     with pytest.raises(sp.InvalidInput, match=r"sp\.read_arms\('mix\.csv'\)"):
         sp.create_study("a", arms="mix.csv", storage="memory:")
     here(lab, "create", "mix.csv", *DROP)

@@ -46,6 +46,35 @@ def test_ask_and_tell(lab: Path, here: Here) -> None:
     assert '"bench B, day 3"' in lines[1]
 
 
+def test_the_next_command_has_the_label_that_offsets_need(tmp_path: Path, here: Here) -> None:
+    """From the first ask on; later with the factors of the labels so far. A label given with the ask is enough."""
+    (tmp_path / "paints.csv").write_text(PAINTS)
+    assert "Next: surepick ask --group day=DAY\n" in here(tmp_path, "create", "paints.csv", "--groups", "offset").stdout
+    labelled = here(tmp_path, "ask", "--group", "shift=1", "--group", "bench=B").stdout
+    assert "Next: surepick tell 1 VALUE\n" in labelled
+    assert "do not say where or when" not in labelled
+    here(tmp_path, "tell", "1", "0.5")
+    flags = "--group bench=BENCH --group shift=SHIFT"
+    assert f"Next: surepick ask {flags}\n" in here(tmp_path, "best").stdout
+    bare = here(tmp_path, "ask", "--worker", "ann").stdout
+    assert "Some of these asks do not say where or when they are measured" in bare
+    assert f"Next: surepick tell 2 VALUE {flags} --worker ann\n" in bare
+    sheet = here(tmp_path, "ask", "-n", "2", "--output", "a.csv").stdout
+    assert f"Next: surepick tell --file a.csv {flags}\n" in sheet
+    assert here(tmp_path, "create", "paints.csv", "--name", "x", "--storage", "x.db").stdout.endswith(
+        "Next: surepick ask --storage x.db\n"
+    )
+
+
+def test_a_new_factor_is_pointed_out(lab: Path, here: Here) -> None:
+    """Day 2 would else be a tag of its own, beside days; a label cannot be changed once its value is known."""
+    assert "is new" not in here(lab, "ask", "--group", "day=1").stdout
+    assert "is new" not in here(lab, "ask", "--group", "day=2").stdout
+    said = here(lab, "ask", "-n", "2", "--group", "tag=2").stdout
+    assert "Labels so far have day, and tag is new. If that is a slip: surepick fail 3 4 --reason mistyped\n" in said
+    assert here(lab, "fail", "3", "4", "--reason", "mistyped").returncode == 0
+
+
 @pytest.mark.parametrize("given", [["day=3", "day=4"], ["day="], ["=3"], ["a\x1b"], ["day 3", "day 4"]])
 def test_bad_labels(lab: Path, here: Here, given: list[str]) -> None:
     """A label that is none is refused in a sentence, and nothing is asked."""

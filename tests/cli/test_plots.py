@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from surepick.cli.reproduce import plot
 from surepick.reporting import figures
-from surepick.reporting.experiment_page import Section, section_of
+from surepick.reporting.experiment_summary import Section, section_of
 from surepick.simulation.experiment import named_experiment
 from surepick.simulation.store import TABLE, sweep
 

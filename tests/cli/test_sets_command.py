@@ -127,7 +127,7 @@ def test_a_history_of_vectors_is_read_back(folder: Path, here: Here) -> None:
     (folder / "earlier.csv").write_text('arm,reward\n"1,1",1.0\n')
     refused = here(folder, "run", *options, "--history", "earlier.csv")
     assert refused.returncode == 2
-    assert "earlier.csv line 2: '1,1' is no arm of the unit sphere" in refused.stderr
+    assert "earlier.csv line 2: '1,1' is not an arm of the unit sphere" in refused.stderr
 
 
 @pytest.mark.parametrize(

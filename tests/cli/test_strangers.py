@@ -134,7 +134,7 @@ def test_a_study_file_cannot_run_a_program(here: Here, tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text(f'arms = "arms.csv"\nformula = "x + I({code})"\n', encoding="utf-8")
     said = here(tmp_path, "create", "--file", "study.toml")
     assert said.returncode == 2
-    assert "is no function that a formula may call" in said.stderr
+    assert "is not a function that a formula may call" in said.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["arms.csv", "study.toml"]
 
 

@@ -253,15 +253,23 @@ def test_numbers_as_people_write_them(paints: Shell) -> None:
 MISTAKES = {
     ("tell", "e", "1"): "there is no arm 'e'; did you mean 'E'?",
     ("tell", "Q", "1"): "there is no arm 'Q'; the arms are A, B, C, D, E.",
-    ("tell", "1", "abc"): "a measured value must be a number, got 'abc'",
+    ("tell", "1", "abc"): "a measured value must be a number, got 'abc'; write decimals as 0.53 or 0,53.",
+    ("tell", "1", "18,2 MPa"): "got '18,2 MPa'; write decimals as 0.53 or 0,53; leave out the unit.",
     ("tell", "1", "1,500"): "'1,500' could be 1.500 or 1500",
     ("tell", "1", "0.5", "--amr"): "there is no option --amr",
-    ("tell", "7", "0.5"): "there is no ask 7; the open asks are none.",
+    ("tell", "7", "0.5"): "there is no ask 7; no ask is open.",
     ("status", "--study", "paint"): "did you mean 'paints'?",
     ("void", "1", "--reason", "spilt"): "there is no measurement 1",
+    ("void", "E", "--reason", "spilt"): "MEASUREMENT must be a number, as surepick measurements lists it",
+    ("fail", "E"): "ASK must be a number, as surepick pending lists it",
     ("void", "1"): "Missing option '--reason'",
     ("asks",): "Did you mean 'ask'?",
-    ("create", "paints.csv"): "there is a study 'paints' in surepick.db already; go on with it (surepick ask)",
+    (
+        "create",
+        "paints.csv",
+    ): "there is a study 'paints' in surepick.db already, with its arms as they were; go on "
+    "with it (surepick ask), begin anew (surepick delete paints), or choose another --name.",
+    ("create", "paints.csv", "--name", "more", "--control", "EE"): "use one of the arms' names, such as 'E'.",
     ("create",): "a study needs arms",
     ("create", "--sphere", "3", "--epsilon", "0.1"): "needs a name; add --name NAME.",
     ("create", "paints.csv", "--hypercube", "3"): "one set of arms is needed",
@@ -287,6 +295,18 @@ def test_a_mistake_is_one_line(paints: Shell) -> None:
         assert (done.code, done.out) == (2, ""), words
         assert said in done.err
     assert paints("status", "--format", "json").json["n_events"] == before
+
+
+def test_several_asks_are_given_up_at_once(paints: Shell) -> None:
+    """With one reason; of an ask that has a result the measurement is named that may be void."""
+    paints("ask", "-n", "4")
+    paints("tell", "1", "0.5")
+    done = paints("fail", "2", "3", "--reason", "plate dropped")
+    assert [line.partition(" (")[0] for line in done.out.splitlines()] == ["Ask 2", "Ask 3"]
+    assert [one["id"] for one in paints("pending", "--format", "json").json] == [4]
+    refused = paints("fail", "1")
+    assert "ask 1 has a result; surepick void measurement 1 if it does not count." in refused.err
+    assert "begin anew" not in paints("create", "paints.csv").err
 
 
 def test_four_terminals(paints: Shell) -> None:
@@ -384,7 +404,7 @@ def test_audit_says_why_so_many(decided: Shell) -> None:
     """One sentence for a number that surepick chose, none for a number that was given."""
     lines = decided("audit").out.splitlines()
     assert lines[0].endswith("check pulls are planned.")
-    assert lines[1].startswith("Why so many: they show a misfit of half the lead")
+    assert lines[1].startswith("Check pulls look for a misfit of half the lead")
     assert lines[1].endswith("Fewer: surepick audit N.")
 
 
@@ -541,7 +561,7 @@ def test_a_signed_certificate(decided: Shell, tmp_path: Path) -> None:
 def test_files_of_a_study(paints: Shell, tmp_path: Path) -> None:
     """Earlier results are imported once, whatever the file is called, measurements exported, a page is written."""
     (tmp_path / "earlier.csv").write_text("arm,value\nA,0.6\nE,0.9\nB,0.55\n")
-    said = "3 results of earlier.csv are in study paints; they guide what is asked next, and are no evidence."
+    said = "3 results of earlier.csv are in study paints; they guide the next asks, and are no evidence."
     assert said in paints("import", "earlier.csv").out
     shutil.copy(tmp_path / "earlier.csv", tmp_path / "copy.csv")
     for name in ("earlier.csv", "copy.csv"):
@@ -633,7 +653,7 @@ def test_reopening_says_what_it_costs(decided: Shell) -> None:
     assert "arm A is retired already" in decided("reopen", "--retire", "A", "--reason", "again").err
     assert "the study is not over" in decided("reopen", "--reason", "why not").err
     ask = decided("ask", "--format", "json").json["asks"][0]["id"]
-    assert f"No longer awaited: ask {ask};" in decided("reopen", "--delta", "0.01", "--reason", "strict").out
+    assert f"surepick no longer waits for ask {ask}," in decided("reopen", "--delta", "0.01", "--reason", "strict").out
     assert "The risk of all 4 eras together: 0.11." in decided("certificate", "--out", "third.json").out
     decided("export", "log.csv")
     assert "Note: risk of all 4 eras together: 0.11." in decided("verify", "third.json", "--log", "log.csv").out

@@ -15,7 +15,8 @@ import pytest
 import surepick as sp
 from examples import new_paper
 from surepick.cli.reproduce import bench_report
-from surepick.simulation.experiment import job_of, read_experiment
+from surepick.simulation.experiment import read_experiment
+from surepick.simulation.jobs import job_of
 from surepick.simulation.run import run_once
 from surepick.testing import check_algorithm
 from tests.waiting import until

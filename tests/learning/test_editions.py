@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import surepick as sp
-from surepick.learning.blocks import PlannedBlock, shuffled
+from surepick.learning.blocks import shuffled
+from surepick.learning.ledger import PlannedBlock
 from surepick.study.certificate import verify
 from surepick.types import ResultNumber
 

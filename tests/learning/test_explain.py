@@ -131,7 +131,7 @@ def test_leads_are_rounded_outwards(changes: dict[str, Any], words: str) -> None
         ({"p_value": 0.02, "stopped": True}, "98 %"),
         ({"p_value": math.nan, "evidence": 1.2, "rule": "log-t"}, "40 % of what the log-t rule asks for"),
         ({"p_value": math.nan, "stopped": True, "guarantee": "proved"}, "95 %"),
-        ({"guarantee": "withdrawn"}, "withdrawn, the rewards contradict what it rests on"),
+        ({"guarantee": "withdrawn"}, "withdrawn, the rewards contradict its assumptions"),
     ],
 )
 def test_confidence_is_a_percentage_that_arrives_only_at_the_end(changes: dict[str, Any], words: str) -> None:

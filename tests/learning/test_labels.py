@@ -119,6 +119,24 @@ def test_failed_ask() -> None:
     assert results_of(one) == [(("group", "day 4"),)]
 
 
+@pytest.mark.parametrize("is_named", [False, True])
+def test_late_result_of_an_attempt(*, is_named: bool) -> None:
+    """It has the label of the attempt it came of; that of the last attempt would put its offset on another day."""
+    one = learner()
+    asks = one.next_asks(one.n_planned or 4, group="day 3")
+    asks += one.next_asks(one.n_planned, group="day 3") if one.n_planned else []
+    one.fail(asks[0].arm, ask=asks[0].number)
+    one.next_asks(1, group="day 4")
+    named = {"ask": asks[0].number} if is_named else {}
+    with pytest.raises(InvalidInput, match=r"group 'day 4'.* got 'day 5'"):
+        one.tell(asks[0].arm, 0.1, group="day 5", ask=asks[0].number)
+    one.tell(asks[0].arm, 0.1, group="day 3", **named)
+    assert results_of(one) == [DAY_3]
+    copy = learner()
+    copy.replay(one.log)
+    assert results_of(copy) == [DAY_3]
+
+
 def test_labels_of_a_block() -> None:
     """A block has the labels of the results that count in the order of its asks."""
     one = learner()

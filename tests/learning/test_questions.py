@@ -17,9 +17,11 @@ from surepick.learning.questions import Question, early_question, question_about
 
 def told(values: list[float], last: float, dim: int = 1, **options: Any) -> Question | None:
     """Return the question about the last value; arms of as many dimensions are pulled in turn."""
-    learner = sp.create_learner("uniform", np.vstack([np.eye(dim), 2.0 * np.eye(dim)]), **options)
+    has_offsets = options.get("groups") == "offset"
+    algorithm, label = ("lazy-track-and-stop", "day 1") if has_offsets else ("uniform", None)
+    learner = sp.create_learner(algorithm, np.vstack([np.eye(dim), 2.0 * np.eye(dim)]), **options)
     for n, value in enumerate([*values, last]):
-        learner.tell(n % dim, value)
+        learner.tell(n % dim, value, group=label)
     return question_about(learner, len(values) % dim, last, lambda: values)
 
 
@@ -125,6 +127,16 @@ def test_values_out_of_bounds_are_no_repair() -> None:
     assert found is not None
     assert found.repair == 0.8
     assert told([0.0, 1.0, 1.0, 1.0, 1.0, 1.0], 0.0, rewards="binary") is None
+
+
+def test_beside_offsets_only_a_shifted_point_is_questioned() -> None:
+    """A value has no prediction there, however many there are; a day that reads a little high is no slip."""
+    values = [70.0, 70.1, 69.9, 70.2, 75.0, 75.1, 74.9, 75.2]
+    found = told(values, 751.0, 2, groups="offset")
+    assert found is not None
+    assert found.repair == 75.1
+    assert told(values, 90.0, 2, groups="offset") is None
+    assert told([0.71, 0.7, 0.69, 0.72], 7.0, 2, groups="offset", reward_range=(0.0, 10.0)) is not None
 
 
 def test_units_of_the_noise_do_not_matter() -> None:

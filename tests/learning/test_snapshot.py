@@ -54,6 +54,20 @@ def test_the_runner_up_is_second_by_estimate_though_it_is_excluded() -> None:
     assert alone == {name: value for name, value in beside.items() if name != "near_tie"}
 
 
+def test_the_runner_up_may_be_ahead_by_estimate_while_a_block_is_open() -> None:
+    """Else "ahead by 0.5" stands beside "best with about 45 %": the candidate in front would be passed over."""
+    rng, learner = np.random.default_rng(3), sp.create_learner("lazy-track-and-stop", np.eye(3), epsilon=0.1)
+    for _ in range(8):
+        arm = learner.next_arms(1)[0]
+        learner.tell(arm, [0.0, 0.05, -0.2][arm] + rng.standard_normal())
+    result = learner.result()
+    estimate = result.arms.estimate
+    assert not result.stopped
+    assert (result.best, result.rival) == (2, int(np.argmax(estimate))) == (2, 0)
+    assert result.lead == estimate[2] - estimate[0] < 0.0
+    assert "Leader arm 2; by estimate arm 0 is ahead of it by 0.03 (likely " in result.explain()
+
+
 def test_live_and_final_standing_agree() -> None:
     """What `on_pull` sees last is what the result says."""
     seen = []

@@ -95,6 +95,7 @@ def test_level_and_coverage() -> None:
         ([1.0, 2.0], {}, "pairs"),
         (pd.DataFrame({"A": [1.0, 2.0]}), {}, "one of values"),
         (pd.DataFrame({"a": [1.0], "b": [2.0]}), {"option_column": "c"}, "no column 'c'"),
+        (pd.DataFrame({"mix": ["A", "A"], "MPa": [1.0, 2.0], "remark": ["", "old"]}), {}, "with numbers, got 'remark'"),
         ([("A", 1.0), ("A", 2.0)], {"confidence": 95}, "between 0 and 1"),
     ],
 )

@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from surepick.reporting.experiment_summary import Summary, read_section
 from surepick.simulation.experiment import Cell, read_experiment
 from surepick.simulation.store import cell_columns, schema
 
@@ -53,6 +54,14 @@ note = "another rule"
 """
 
 
+RUNS = {
+    ("Lazy TS", 0): [380, 400, 420, 440],
+    ("Lazy TS", 1): [500, 510, 520],
+    ("default", 0): [100, 120, 140, 160, 180],
+}
+"""Pulls that `write_folder` may write: the last cell has no runs."""
+
+
 def write_folder(folder: Path, text: str, n_pulls: dict[tuple[str, int], list[int]], **columns: list[Any]) -> Path:
     """Write an experiment and its runs; pulls by label and place among the label's cells, other columns for all."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -86,3 +95,8 @@ def _rows(cell: Cell, n_pulls: list[int], columns: dict[str, list[Any]]) -> list
 def label_text(label: str) -> str:
     """The experiment with another label for the default."""
     return PAPER.replace('"default"', json.dumps(label))
+
+
+def summaries_of(folder: Path) -> dict[tuple[str, int], Summary]:
+    """Summaries by label and number of arms."""
+    return {(s.label, s.cell.arguments["n_arms"]): s for s in read_section(folder).summaries}

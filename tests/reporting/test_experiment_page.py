@@ -10,33 +10,13 @@ from scipy.stats import binom
 
 import surepick as sp
 from surepick.errors import InvalidInput, SurepickError
-from surepick.reporting.experiment_page import (
-    LEVELS,
-    Estimated,
-    Summary,
-    charts,
-    compare,
-    draw,
-    draw_means,
-    estimated_share,
-    latex_of,
-    part_of,
-    read_section,
-    summarize,
-    write_report,
-    z_score,
-)
+from surepick.reporting.experiment_figures import charts
+from surepick.reporting.experiment_page import latex_of, part_of, write_report
+from surepick.reporting.experiment_summary import read_section
 from surepick.reporting.html import Table
-from surepick.simulation.experiment import Published, parse_experiment
 from surepick.simulation.store import Store, sweep
-from tests.reporting.report_folders import PAPER, label_text, write_folder
+from tests.reporting.report_folders import PAPER, RUNS, label_text, summaries_of, write_folder
 from tests.simulation.tiny import tiny
-
-RUNS = {
-    ("Lazy TS", 0): [380, 400, 420, 440],
-    ("Lazy TS", 1): [500, 510, 520],
-    ("default", 0): [100, 120, 140, 160, 180],
-}
 
 
 @pytest.fixture(scope="module")
@@ -53,11 +33,6 @@ def paths(folder: Path) -> list[Path]:
     return write_report([folder], folder.parent / "out")
 
 
-def summaries_of(folder: Path) -> dict[tuple[str, int], Summary]:
-    """Summaries by label and number of arms."""
-    return {(s.label, s.cell.arguments["n_arms"]): s for s in read_section(folder).summaries}
-
-
 def rows_of(table: Table) -> dict[str, list[str]]:
     """Texts of the cells by what stands in the first column."""
     return {row[0].text: [" / ".join([cell.text, *cell.detail.splitlines()]) for cell in row[1:]] for row in table.rows}
@@ -67,26 +42,6 @@ def cells_of(folder: Path) -> tuple[list[str], list[list[str]]]:
     """Headers and rows of the table of all cells."""
     table = part_of(read_section(folder), []).tables[-1]
     return table.headers, [[cell.text for cell in row] for row in table.rows]
-
-
-def test_statistics_by_hand(folder: Path) -> None:
-    """Mean, standard error, quantiles and ratio of 100, 120, 140, 160, 180."""
-    ours = summaries_of(folder)["default", 1000]
-    assert ours.n_runs == 5
-    assert ours.quantities["n_pulls"].mean == pytest.approx(140)
-    assert ours.quantities["n_pulls"].se == pytest.approx(math.sqrt(200))  # variance 1000, five runs
-    # The 0.9 quantile is 0.4 of the way from the fourth to the fifth of five values.
-    assert [ours.quantiles[level] for level in LEVELS] == pytest.approx([104, 120, 140, 160, 172, 176])
-    assert ours.quantities["ratio"].mean == pytest.approx(1.4)
-    assert ours.quantities["seconds"] == pytest.approx((0.002, 0.0))
-    assert ours.versions == ("1.2.3",)
-
-
-def test_rows_of_a_cell_that_spans_groups_of_the_table(folder: Path) -> None:
-    """The table of the test has groups of three rows; the first cell has four, the last one three."""
-    summaries = summaries_of(folder)
-    assert summaries["Lazy TS", 1000].quantities["n_pulls"].mean == pytest.approx(410)
-    assert summaries["Lazy TS", 2500].quantities["n_pulls"].mean == pytest.approx(510)
 
 
 def test_errors_and_their_exact_interval(tmp_path: Path) -> None:
@@ -128,26 +83,6 @@ def test_published_figures_beside_ours(folder: Path) -> None:
         ],
     }
     assert [[cell.tone for cell in row[1:]] for row in matrix.rows] == [["agrees", ""], ["better", "open"]]
-
-
-def published_series(folder: Path) -> dict[str, list[list[float]]]:
-    """The hollow lines of the first figure, by their entry in the legend."""
-    canvas, _ = draw_means(next(charts(read_section(folder))))
-    lines = {bars.get_label(): bars[0] for bars in canvas.axes[0].containers}
-    return {name: line.get_xydata().tolist() for name, line in lines.items() if line.get_markerfacecolor() == "white"}
-
-
-def test_published_series_are_named_after_their_source(tmp_path: Path) -> None:
-    """A table beside two algorithms of ours is one series; means of several algorithms of one table are told apart."""
-    runs = {**RUNS, ("default", 1): [90, 110]}
-    one = write_folder(tmp_path / "one", PAPER, runs)
-    assert published_series(one) == {"A paper, Table 1": [[1000, 400], [2500, 400]]}
-    head, _, last = PAPER.rpartition("mean = 400.0")
-    several = write_folder(tmp_path / "several", f"{head}mean = 300.0{last}", runs)
-    assert published_series(several) == {
-        "A paper, Table 1, Lazy TS": [[1000, 400]],
-        "A paper, Table 1, default": [[1000, 300], [2500, 300]],
-    }
 
 
 UNPUBLISHED = PAPER.split("[[published]]", maxsplit=1)[0]
@@ -227,79 +162,6 @@ def test_bounds_that_are_missing_give_no_ratio(tmp_path: Path) -> None:
     folder = write_folder(tmp_path, PAPER, RUNS, lower_bound=[math.nan] * 5)
     assert "ratio" not in summaries_of(folder)["default", 1000].quantities
     assert "Ratio" not in cells_of(folder)[0]
-
-
-def figure(**changes: object) -> Published:
-    """The first published figure, 400 +- 30, changed."""
-    (published,) = parse_experiment(PAPER, "test").published[:1]
-    return published.model_copy(update=changes)
-
-
-CELLS = {cell.algorithm.label: cell for cell in parse_experiment(PAPER, "test").cells()}
-
-
-@pytest.mark.parametrize(
-    ("label", "mean", "quantity", "verdict"),
-    [
-        ("Lazy TS", 400 + 149, "n_pulls", "agrees"),  # combined standard error 50
-        ("Lazy TS", 400 - 149, "n_pulls", "agrees"),
-        ("Lazy TS", 400 + 151, "n_pulls", "differs"),
-        ("Lazy TS", 400 - 151, "n_pulls", "differs"),  # the same method should need as many
-        ("default", 400 - 149, "n_pulls", "agrees"),
-        ("default", 400 - 151, "n_pulls", "better"),
-        ("default", 400 + 151, "n_pulls", "differs"),
-        ("default", 400 - 151, "support", "differs"),  # fewer arms are no merit
-        ("Lazy TS", 400 - 151, "seconds", "better"),
-        ("Lazy TS", 400 + 151, "seconds", "differs"),
-    ],
-)
-def test_verdicts(label: str, mean: float, quantity: str, verdict: str) -> None:
-    """What is said at and beyond three combined standard errors; the note says why."""
-    compared = compare(figure(quantity=quantity), CELLS[label], Estimated(mean, 40.0), n_unfinished=0)
-    assert compared.verdict == verdict
-    assert compared.why == ("" if verdict == "agrees" else "another instance")
-    assert compared.z == pytest.approx((mean - 400) / 50)
-
-
-def test_verdicts_when_little_is_known() -> None:
-    """No runs, one run, no note, no published standard error, runs given up."""
-    cell = CELLS["default"]
-    none, one = (compare(figure(), cell, ours, n_unfinished=0) for ours in (None, Estimated(1.0, math.nan)))
-    assert (none.verdict, none.why) == ("open", "no runs yet")
-    assert (one.verdict, one.why) == ("open", "one run has no standard error")
-    assert compare(figure(note=""), cell, Estimated(1.0, 1.0), n_unfinished=0).why == ""
-    assert compare(figure(se=None), cell, Estimated(410.0, 5.0), n_unfinished=0).z == pytest.approx(2.0)
-    # Time and support of a run that was given up are what they are.
-    assert compare(figure(quantity="support"), cell, Estimated(400.0, 1.0), n_unfinished=3).verdict == "agrees"
-
-
-def test_shares_of_wrong_answers_have_an_error_without_any_wrong_one() -> None:
-    """0 of 30 is not 0 for certain; and other methods may be better, repeated ones only differ."""
-    none, some = estimated_share([False] * 30), estimated_share([True] * 6 + [False] * 24)
-    assert (none.mean, some.mean) == (0.0, 0.2)
-    assert none.se == pytest.approx(math.sqrt(1 / 32 * 31 / 32 / 30))
-    assert some.se == pytest.approx(math.sqrt(7 / 32 * 25 / 32 / 30))
-    for label, mean, verdict in (("Lazy TS", 0.01, "agrees"), ("Lazy TS", 0.2, "differs"), ("default", 0.2, "better")):
-        theirs = figure(mean=mean, se=0.001, quantity="error")
-        assert compare(theirs, CELLS[label], none, n_unfinished=0).verdict == verdict
-
-
-def test_z_without_any_spread() -> None:
-    """Counts that never vary can still agree or differ."""
-    assert z_score(Estimated(2.0, 0.0), Estimated(2.0, 0.0)) == 0.0
-    assert z_score(Estimated(2.0, 0.0), Estimated(2.1, 0.0)) == -math.inf
-    assert math.isnan(z_score(Estimated(2.0, math.nan), Estimated(2.0, 1.0)))
-
-
-def test_a_single_run_has_no_standard_error() -> None:
-    """And nothing is made up for it."""
-    one = {"run": np.array([0]), "n_pulls": np.array([50]), "stopped": np.array([True]), "correct": np.array([True])}
-    one |= {
-        name: np.array([1.0]) for name in ("support", "seconds", "design_support", "evidence", "target", "lower_bound")
-    }
-    summary = summarize(CELLS["default"], {**one, "version": np.array(["1"])})
-    assert summary.quantities["n_pulls"].mean == 50
-    assert math.isnan(summary.quantities["n_pulls"].se)
 
 
 class Page(HTMLParser):
@@ -677,22 +539,3 @@ def test_a_sweep_that_is_not_finished_says_so(tmp_path: Path) -> None:
         store.want(5)
     report = write_report([tmp_path / "runs"], tmp_path / "out")[0].read_text("utf-8")
     assert report.startswith("# Tiny\n\n**The sweep is not finished: 8 of 20 runs.**")
-
-
-def test_distributions_have_axes_of_their_own_and_the_lower_bound(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """A panel whose pulls are large does not squeeze another; the bound of 100 is a dashed line in each row."""
-    drawn = {}
-
-    def kept(canvas: Any, path: Path, **_: bool) -> tuple[Path, Path]:
-        drawn[path.name] = canvas
-        return path, path
-
-    monkeypatch.setattr("surepick.reporting.experiment_page.save", kept)
-    captions = [figure.caption for figure in draw(read_section(folder), tmp_path)]
-    first, second = drawn["paper-distributions"].axes
-    assert first.get_xlim() != second.get_xlim()
-    bounds = [line for line in first.lines if line.get_label() == "lower bound"]
-    assert [list(line.get_xdata()) for line in bounds] == [[100.0, 100.0]] * 2
-    assert any(caption.startswith("Evidence for the leader divided by the threshold") for caption in captions)

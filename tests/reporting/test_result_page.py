@@ -17,6 +17,7 @@ from axe_playwright_python.sync_playwright import Axe
 import surepick as sp
 from surepick.learning.groups import GroupEffect
 from surepick.reporting import result_page, study_page
+from surepick.reporting.result_figures import figures_of, points_of
 from tests.browser import needs_browser, offline_context, open_browser
 
 NAMES = ["<script>alert(1)</script>", "$x$", "a name that is far too long for any label & more " * 2, "ü漢", "E", "F"]
@@ -168,6 +169,36 @@ def test_table_of_groups(tmp_path: Path) -> None:
     again = sp.Result.load(tmp_path / "result.json").groups
     assert again[0] == effects[0]
     assert (again[1].label, again[1].half_width, math.isnan(again[1].offset)) == (effects[1].label, math.inf, True)
+
+
+def test_measured_means_beside_the_fit_are_without_the_offsets_of_their_groups() -> None:
+    """An arm that was measured on a day that reads high lies on the line if it fits the model."""
+    rng, days = np.random.default_rng(0), {"1": 0.0, "2": 50.0, "3": 0.0}
+    arms = np.column_stack([np.ones(8), np.arange(8.0), np.arange(8.0) % 3])
+    learner = sp.create_learner("lazy-track-and-stop", arms, groups="offset", epsilon=0.01)
+    for day, offset in days.items():
+        for arm in learner.next_arms(8, group={"day": day}):
+            learner.tell(arm, float(arms[arm] @ [1.0, 2.0, 3.0]) + offset + 0.1 * rng.standard_normal())
+    result = learner.result()
+    points = points_of(result)
+    assert {point.name for point in points} == {str(arm) for arm in result.counts}
+    assert max(abs(point.measured - point.fitted) for point in points) < 0.5
+    assert max(abs(mean - result.arms.estimate[arm]) for arm, mean in result.measured().items()) > 5.0
+    fit = next(one for one in figures_of(result, "kg") if one.kind == "scatter")
+    assert fit.caption.startswith("Measured means, without the offsets of the groups, against the fit in kg")
+
+
+def test_one_day_alone_moves_all_means_alike() -> None:
+    """Its offset is not known, and no picture needs it."""
+    rng, arms = np.random.default_rng(0), np.column_stack([np.ones(6), np.arange(6.0)])
+    learner = sp.create_learner("lazy-track-and-stop", arms, groups="offset", epsilon=0.01)
+    for arm in learner.next_arms(8, group="day 1"):
+        learner.tell(arm, float(arm) + 0.1 * rng.standard_normal())
+    result = learner.result()
+    assert math.isnan(result.groups[0].offset)
+    assert {point.name: point.measured for point in points_of(result)} == pytest.approx(
+        {str(arm): mean for arm, mean in result.measured().items()}
+    )
 
 
 def test_page_of_a_file_of_the_version_before(tmp_path: Path) -> None:

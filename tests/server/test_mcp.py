@@ -97,7 +97,7 @@ def test_refusals_are_sentences_for_the_agent(tmp_path: Path) -> None:
     new(storage=storage)
 
     async def session(agent: Any) -> None:
-        with pytest.raises(ToolError, match="there is no ask 9; the open asks are none"):
+        with pytest.raises(ToolError, match="there is no ask 9; no ask is open"):
             await said(agent, "tell", ask=9, value=1.0)
         with pytest.raises(ToolError, match="did you mean 'trees'"):
             await said(agent, "status", study="tree")

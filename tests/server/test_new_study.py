@@ -14,7 +14,7 @@ from axe_playwright_python.sync_playwright import Axe
 import surepick as sp
 from surepick.arms.registry import write_arms
 from surepick.learning.spec import DEFAULTS
-from surepick.reporting.plan_words import MORE
+from surepick.reporting.new_study_view import MORE
 from tests.browser import needs_browser, open_browser
 from tests.excel import excel
 from tests.server.conftest import RunningServer, make_token

@@ -204,7 +204,11 @@ def test_a_token_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 PAINTS = "paint,gloss,drying\nA,1.0,0.2\nB,0.1,1.0\nC,0.7,0.7\nD,0.3,0.4\nE,0.9,0.9\n"
 LINES = [
     (["create", "paints.csv", "--noise-std", "0.3"], 0, r"Study paints is in http.*: the best arm.*Next: surepick ask"),
-    (["create", "paints.csv"], 2, "there is a study 'paints' in http.* already; go on with it"),
+    (
+        ["create", "paints.csv"],
+        2,
+        "there is a study 'paints' in http.* already, with its arms as they were; go on with it",
+    ),
     (["list"], 0, r"paints +nothing is asked yet"),
     (["ask", "-n", "2"], 0, r"gloss.*Next: surepick tell 1 VALUE"),
     (["tell", "1", "0.5"], 0, r"measurement 1, answers ask 1"),

@@ -54,7 +54,7 @@ def test_a_signal_ends_it_cleanly_with_a_stream_open(tmp_path: Path, sent: signa
         assert [line for line in stream.iter_lines() if line.startswith("data")] == []
         out, err = process.communicate(timeout=LIMIT)
         assert (process.returncode, err) == (0, "")
-        assert out == "The server has ended; all that was acknowledged is kept.\n"
+        assert out == "The server has ended. Every acknowledged result is kept.\n"
     with running(tmp_path):
         pass
 

@@ -171,7 +171,7 @@ def test_files_that_are_no_tables_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SurepickError, match="is damaged or no Parquet file"):
         compare(good, tmp_path / "cut")
     pq.write_table(pa.table({"x": [1]}), tmp_path / "other")
-    with pytest.raises(SurepickError, match="is no table of runs"):
+    with pytest.raises(SurepickError, match="is not a table of runs"):
         compare(good, tmp_path / "other")
 
 

@@ -11,8 +11,8 @@ import surepick as sp
 from benchmarks import real_data
 from surepick.errors import InvalidInput, SurepickError
 from surepick.simulation import datasets
-from surepick.simulation.experiment import draw_problem
 from surepick.simulation.problems import Problem
+from surepick.simulation.sources import draw_problem
 
 COMPONENTS = [
     "cement", "blast_furnace_slag", "fly_ash", "water", "superplasticizer", "coarse_aggregate", "fine_aggregate"

@@ -11,13 +11,12 @@ from surepick.simulation import experiment as module
 from surepick.simulation import problems
 from surepick.simulation.experiment import (
     Experiment,
-    check_cells,
-    job_of,
     named_experiment,
     named_experiments,
     parse_experiment,
     read_experiment,
 )
+from surepick.simulation.jobs import check_cells, job_of
 from surepick.simulation.problems import Problem
 from surepick.simulation.run import run_once
 from tests.simulation.tiny import tiny, tiny_text
@@ -299,7 +298,7 @@ def test_errors_of_a_plug_in_name_its_line(tmp_path: Path) -> None:
     text = tiny_text((PROBLEM, '[[problems]]\nplugin = "own.py:problem"\n'))
     cells = parse_experiment(text, "tiny.toml", tmp_path).cells()
     with pytest.raises(InvalidInput, match=r"LinAlgError: Singular matrix \(own.py, line 5\)"):
-        module.check_cells(cells)
+        check_cells(cells)
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,8 @@ import pytest
 
 from surepick.algorithms import names as algorithms
 from surepick.arms.sphere import Sphere
-from surepick.simulation.experiment import (
-    GENERATORS,
-    draw_problem,
-    named_experiment,
-    named_experiments,
-    published_tables,
-)
+from surepick.simulation.experiment import named_experiment, named_experiments, published_tables
+from surepick.simulation.sources import GENERATORS, draw_problem
 
 NAMES = named_experiments()
 N_ARMS = {1000, 2500, 5000, 7500, 10_000}
@@ -51,7 +46,7 @@ def test_every_problem_can_be_made(name: str) -> None:
         ("paper-table-2", "n_pulls", 25),
         ("paper-table-3", "seconds", 22),
         ("paper-table-4", "support design_support", 10),
-        ("top-m", "n_pulls", 2),
+        ("top-m", "n_pulls", 6),
         ("misfit", "n_pulls", 4),
     ],
 )

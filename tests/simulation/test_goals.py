@@ -8,7 +8,8 @@ import pytest
 import surepick as sp
 from surepick.core.betting.targets import FAILED, MET, OPEN, TargetWealth
 from surepick.errors import InvalidInput
-from surepick.simulation.experiment import job_of, read_experiment
+from surepick.simulation.experiment import read_experiment
+from surepick.simulation.jobs import job_of
 from surepick.simulation.problems import PoolProblem, Problem, pool
 from surepick.simulation.run import instance_of, run_seeds
 from surepick.simulation.store import sweep

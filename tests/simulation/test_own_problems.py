@@ -6,11 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from surepick.core.design import lower_bound
 from surepick.errors import InvalidInput
-from surepick.reporting.experiment_page import section_of
-from surepick.simulation import experiment as module
-from surepick.simulation import problems
-from surepick.simulation.experiment import Experiment, call_of, read_experiment
+from surepick.reporting.experiment_page import _why_no_bound
+from surepick.reporting.experiment_summary import section_of
+from surepick.simulation import problems, sources
+from surepick.simulation.experiment import Experiment, call_of, parse_experiment, read_experiment
 from surepick.simulation.store import TABLE, sweep
 from tests.simulation.tiny import TINY, content
 
@@ -71,6 +72,24 @@ def test_a_problem_in_a_file_draws_its_own_rewards(tmp_path: Path) -> None:
     assert read_experiment(tmp_path / "own.toml").cells()[0].key != before
 
 
+def test_a_lower_bound_is_for_normal_noise_and_for_groups_as_they_come(tmp_path: Path) -> None:
+    """Coins have none, and the report says so; with offsets of groups the bound is that of groups."""
+    coins = ('name = "uniform"\n\n', 'name = "uniform"\noptions = { rewards = "binary" }\n\n')
+    groups = ('{ stopping = "evidence" }', '{ stopping = "betting", groups = "offset" }')
+    path = written(
+        tmp_path, OWN.partition("\n")[2], ("max_pulls = 400", "max_pulls = 400\nbounds = true"), coins, groups
+    )
+    own = path.read_text().replace("[[3.0, 0.0, 0.0], [2.0, 1.0, 0.0]]", "[[0.9, 0.1, 0.0]]")
+    path.write_text(own)
+    experiment = run(path, tmp_path / "out")
+    found = content(tmp_path / "out")
+    assert found["lower_bound"][found["algorithm"] == "uniform"].isna().all()
+    bound = lower_bound(np.eye(3), [0.9, 0.1, 0.0], 0.1, groups="offset")
+    assert (found["lower_bound"][found["algorithm"] == "evidence"] == bound).all()
+    section = section_of(experiment, tmp_path / "out" / TABLE)
+    assert _why_no_bound(section.summaries[0]) == "bounds are for normal noise"
+
+
 def test_arms_come_from_a_file(tmp_path: Path) -> None:
     """Theta is the fit of the column of rewards; the content of the file is part of the key."""
     path = written(tmp_path, 'file = "arms.csv"\narguments = { rewards = "gain", noise_std = 0.3 }')
@@ -105,7 +124,7 @@ def test_a_file_is_a_problem(tmp_path: Path) -> None:
 def test_an_entry_point_is_a_problem_like_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A package that declares one in the group `surepick.problems` is found by its name."""
     points = EntryPoints([EntryPoint("two", "surepick.simulation.problems:soare", "surepick.problems")])
-    monkeypatch.setattr(module, "entry_points", lambda group: points.select(group=group))
+    monkeypatch.setattr(sources, "entry_points", lambda group: points.select(group=group))
     experiment = read_experiment(written(tmp_path, 'name = "two"\narguments = { dim = 2, angle = 0.9 }'))
     assert sweep(experiment, tmp_path / "out", n_runs=1).n_done == 2
     with pytest.raises(InvalidInput, match=r"`name` must be one of many_arms, .*two, got 'three'"):
@@ -147,7 +166,7 @@ def test_matrices_are_not_printed() -> None:
 
 def test_keys_of_earlier_experiments_stay() -> None:
     """A problem by name has the key that it had, so that saved runs are found."""
-    cell = module.parse_experiment(TINY, "tiny").cells()[0]
+    cell = parse_experiment(TINY, "tiny").cells()[0]
     assert cell.key.startswith("a6ccc51375beb382")
 
 

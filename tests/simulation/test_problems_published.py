@@ -1,12 +1,14 @@
 """The published instances to the digits that were published, and problems whose means are not linear."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import surepick as sp
 from surepick.errors import InvalidInput
 from surepick.simulation.problems import Problem
-from surepick.simulation.problems_published import MeansProblem, reda_a, reda_b, reda_c2, reda_d
+from surepick.simulation.problems_published import MeansProblem, reda_a, reda_angle, reda_b, reda_c2, reda_d
 from surepick.types import Array
 
 
@@ -62,6 +64,31 @@ def test_a_lower_bound_for_linear_means_is_refused() -> None:
     runs = sp.simulate(reda_a(), m=3, bounds=True, n_runs=1, max_pulls=5)
     assert runs.lower_bound is not None
     assert runs.lower_bound[0] == pytest.approx(326.6, abs=0.1)
+
+
+def test_the_angle_of_one_best_arm_is_soares_problem() -> None:
+    """In another order; of four arms two have value 1, and the third is at the angle."""
+    one, soare = reda_angle(3, 1, angle=0.1), sp.problems.soare(2, angle=0.1, scale=1.0)
+    np.testing.assert_allclose(np.sort(one.X, axis=0), np.sort(soare.X, axis=0))
+    four = reda_angle()
+    np.testing.assert_allclose(four.X @ four.theta, [1.0, 1.0, 0.5, 0.0])
+    np.testing.assert_allclose(four.X, [[1, 0, 0], [1, 1, 0], [0.5, 0, 0.75**0.5], [0, 0, 1]])
+    assert reda_angle(6, 3).X.shape == (6, 5)
+    with pytest.raises(InvalidInput, match=r"`n_arms` must be .* at least 4"):
+        reda_angle(3, 2)
+
+
+def test_both_algorithms_are_near_the_published_means() -> None:
+    """Of 500 runs each; the standard deviation is the published one."""
+    options: dict[str, Any] = {"variant": "paper", "norm_bound": 1.0, "m": 2, "n_jobs": 1, "seed": 11}
+    published: tuple[tuple[str, dict[str, Any], float, float], ...] = (
+        ("m-lingape", {"width": "largest-norm"}, 198.4, 61.3),
+        ("lingifa", {}, 213.4, 62.7),
+    )
+    for name, own, mean, std in published:
+        runs = sp.simulate(reda_angle(), name, n_runs=12, **options | own)
+        assert runs.correct.all()
+        assert abs(runs.mean - mean) < 3.0 * std / 12**0.5
 
 
 def test_c_is_checked() -> None:

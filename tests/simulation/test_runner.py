@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 from typing import Any
@@ -10,6 +11,7 @@ import surepick as sp
 from surepick.arms.finite import FiniteArms
 from surepick.core.design import lower_bound
 from surepick.errors import InvalidInput
+from surepick.learning.noise_models import Symmetric
 from surepick.simulation import Problem, Runs, problems, simulate
 from surepick.simulation.run import Job, _normals, run_once, run_seeds
 from surepick.simulation.runs import _weights_of, brief
@@ -147,7 +149,7 @@ def test_every_noise_model_can_be_simulated(noise: dict) -> None:
         ({"noise_std": -2.0}, "noise_std"),
         ({"noise_std": "unknown"}, "noise_std"),
         ({"audit": -1}, "audit"),
-        ({"algorithm": sp.algorithms.Rage}, r"algorithm.*surepick.algorithms.names\(\)"),
+        ({"algorithm": sp.algorithms.Rage}, r"got the class Rage; write `Rage\(\)`"),
         ({"algorithm": sp.algorithms.Rage(), "constants": "printed"}, "pass it to Rage"),
         ({"candidates": np.eye(3)}, "candidates.*the problem brings"),
         ({"arms": np.eye(3)}, "arms.*the problem brings"),
@@ -243,6 +245,40 @@ def test_check_pulls_and_costs_are_simulated() -> None:
     cheap = simulate(EASY, n_runs=3, costs=[1.0, 1.0, 5.0])
     assert cheap.cost is not None
     assert (cheap.cost > cheap.n_pulls).all()
+
+
+def test_groups_with_offsets_are_simulated_beside_their_own_bound() -> None:
+    """A block is a group; the bound of single pulls was 35 times below that of groups of any size."""
+    problem = problems.soare(2, angle=0.3)
+    runs = simulate(problem, n_runs=4, seed=1, groups="offset", bounds=True)
+    assert runs.correct.all()
+    assert runs.lower_bound is not None
+    assert runs.lower_bound[0] == lower_bound(problem.X, problem.theta, groups="offset")
+    assert 1.0 < runs.ratio.mean() < 5.0
+    checked = simulate(problem, n_runs=4, seed=1, groups="offset", audit=12)
+    assert (checked.n_pulls - runs.n_pulls >= 12).all()
+    watched = simulate(problem, n_runs=2, seed=1, groups="watch", bounds=True)
+    assert watched.lower_bound is not None
+    assert watched.lower_bound[0] == lower_bound(problem.X, problem.theta)
+
+
+def test_lower_bounds_are_for_normal_noise() -> None:
+    """Coins came out at half of a "lower bound" that is for normal noise of standard deviation 1."""
+    coins = Coins(X=np.eye(2), theta=np.array([0.9, 0.2]), name="coins")
+    others: list[dict[str, Any]] = [
+        {"rewards": "binary"},
+        {"reward_range": (0.0, 1.0)},
+        {"noise": "symmetric"},
+        {"noise": Symmetric()},
+    ]
+    for noise in others:
+        with pytest.raises(InvalidInput, match="`bounds` needs normal noise"):
+            simulate(coins, n_runs=1, bounds=True, **noise)
+    normal: list[dict[str, Any]] = [{"noise": "per-arm"}, {"noise": "any"}, {"drift": 0.1}]
+    for noise in normal:
+        runs = simulate(EASY, n_runs=1, max_pulls=20, bounds=True, **noise)
+        assert runs.lower_bound is not None
+        assert runs.lower_bound[0] == lower_bound(EASY.X, EASY.theta)
 
 
 def test_algorithms_may_be_objects() -> None:
@@ -413,6 +449,9 @@ def test_traces_say_the_way_of_a_run() -> None:
     assert len(canvas.axes[0].lines) == 3 + len(weights) + 1  # and the entry of the legend
     with pytest.raises(InvalidInput, match="trace=True"):
         plain.plot_shares()
+    with pytest.raises(InvalidInput, match="`run` must be below the number of traces, 2, got 2"):
+        runs.plot_shares(run=2)
+    assert re.fullmatch(r"Trace\(\d+ pulls at \d+ times, 3 arms, evidence [\d.]+\)", repr(runs.traces[0]))
     with pytest.raises(InvalidInput, match="`trace` needs a list of arms"):
         simulate(problems.sphere_set(2), n_runs=1, trace=True)
 

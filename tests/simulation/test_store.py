@@ -168,11 +168,11 @@ def test_a_damaged_table_is_not_taken_over(tmp_path: Path, where: str) -> None:
 
 
 def test_another_table_is_refused(tmp_path: Path) -> None:
-    """A Parquet file with other columns is no table of runs."""
+    """A Parquet file with other columns is not a table of runs."""
     settle(tmp_path, EXPERIMENT)
     (tmp_path / "runs.sqlite").unlink()
     pq.write_table(pa.table({"a": [1]}), tmp_path / "runs.parquet")
-    with pytest.raises(SurepickError, match="is no table of runs: its columns are a"):
+    with pytest.raises(SurepickError, match="is not a table of runs: its columns are a"):
         Store(tmp_path, EXPERIMENT)
 
 

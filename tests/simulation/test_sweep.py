@@ -16,14 +16,15 @@ import pytest
 from examples.own_algorithm import HalfLeader
 from surepick import algorithms
 from surepick.errors import InvalidInput, SurepickError
-from surepick.simulation import experiment as cells_module
+from surepick.simulation import jobs as jobs_module
 from surepick.simulation import parallel as dispatch
 from surepick.simulation import simulate
 from surepick.simulation import store as module
-from surepick.simulation.experiment import Experiment, loaded, read_experiment
+from surepick.simulation.experiment import Experiment, read_experiment
 from surepick.simulation.parallel import State
 from surepick.simulation.problems import unit_basis
 from surepick.simulation.run import AnyProblem, Instance, prepared
+from surepick.simulation.sources import loaded
 from surepick.simulation.store import sweep
 from tests.simulation.tiny import content, python, tiny, tiny_text
 from tests.waiting import LIMIT, until
@@ -382,8 +383,8 @@ def test_instances_are_shared_between_cells_of_one_problem(tmp_path: Path, monke
         calls.append(problem.name)
         return prepared(problem, **options)
 
-    monkeypatch.setattr(cells_module, "prepared", counted)
-    cells_module._instance.cache_clear()
+    monkeypatch.setattr(jobs_module, "prepared", counted)
+    jobs_module._instance.cache_clear()
     monkeypatch.setattr(module, "check_cells", lambda _: None)
     sweep(tiny(), tmp_path, n_runs=4)
     assert len(calls) == 2

@@ -13,7 +13,7 @@ from surepick.types import Array, BoolArray
 
 
 def shrunk_beliefs(theta: Array, A_inv: Array, level: Array) -> tuple[Array, Array]:
-    """Means (P, d) and covariances (P, d, d) as of `core.betting.shrunk_belief` with noise 1, for many blocks at once.
+    """Means (P, d) and covariances (P, d, d) of many blocks, as of `core.betting.bets.shrunk_belief` with noise 1.
 
     Shapes theta (P, d), A_inv (P, d, d), level (d,).
     """

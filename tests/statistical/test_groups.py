@@ -24,10 +24,14 @@ def test_the_best_is_rarely_rejected(case: Case, noise_std: float | None) -> Non
     assert _n_rejected(case, noise_std) <= error_limit(N_PATHS, DELTA)
 
 
+@pytest.mark.parametrize("case", ["label reacts", "day ends after a look"])
 @pytest.mark.parametrize("noise_std", [1.0, None])
-def test_labels_that_follow_the_value_are_found_out(noise_std: float | None) -> None:
-    """The same count exceeds the limit if high values of one arm are put down to another operator."""
-    assert _n_rejected("label reacts", noise_std) > error_limit(N_PATHS, DELTA)
+def test_labels_that_follow_the_value_are_found_out(case: Case, noise_std: float | None) -> None:
+    """The same count exceeds the limit if high values of one arm are put down to another operator.
+
+    So it does if labels are said with the ask, and a day ends where the result before spoke for the best arm.
+    """
+    assert _n_rejected(case, noise_std) > error_limit(N_PATHS, DELTA)
 
 
 def test_offsets_that_are_ignored_are_found_out() -> None:

@@ -244,7 +244,7 @@ def test_a_log_without_its_plans_is_refused(study: Study) -> None:
     """That arms were fixed before their results is what bets rest on."""
     events = [event for event in events_of(study) if event["kind"] != "planned"]
     rows = rechained([{**event, "n": n} for n, event in enumerate(events, start=1)])
-    assert "asks for what was not planned" in verify(sealed(study.certificate(), rows), rows).problems[0]
+    assert "asks for unplanned arms" in verify(sealed(study.certificate(), rows), rows).problems[0]
 
 
 def test_what_came_later_is_said(study: Study) -> None:
@@ -288,6 +288,21 @@ def test_the_learner_of_a_later_era_is_the_one_described(monkeypatch: pytest.Mon
         events[-1][entry] = other
         rows = rechained(events)
         assert "describes another learner" in verify(sealed(study.certificate(), rows), rows).problems[0]
+
+
+def test_a_log_that_a_spreadsheet_saved_is_refused_with_a_remedy(study: Study, tmp_path: Path) -> None:
+    """Other letters, or semicolons and other quotes."""
+    log = tmp_path / "log.csv"
+    study.export("csv", log)
+    rows = [*csv.reader(log.read_text(encoding="utf-8").splitlines())]
+    with log.open("w", encoding="cp1252", newline="") as file:
+        csv.writer(file, delimiter=";").writerows([*rows, ["Härter"]])
+    with pytest.raises(InvalidInput, match=r"spreadsheet program may have saved it; export the log again\.$"):
+        read_log(log)
+    with log.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, delimiter=";").writerows(rows)
+    with pytest.raises(InvalidInput, match=r"export (the log|it) again\.$"):
+        read_log(log)
 
 
 def test_nothing_is_hidden_beside_what_is_checked(study: Study, tmp_path: Path) -> None:
@@ -528,3 +543,68 @@ def test_the_table_of_the_log_is_read_as_it_was_written(study: Study, tmp_path: 
     for name in ("other.csv", "none.csv", "log.txt"):
         with pytest.raises(InvalidInput):
             read_log(tmp_path / name)
+
+
+def in_order(options: Json, order: Callable[..., list[int]] | None) -> Study:
+    """A study that asks for its blocks in this order; None: in the usual one."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        if order is not None:
+            monkeypatch.setattr("surepick.learning.blocks.shuffled", order)
+        study = create_study("ordered", arms=np.eye(3), storage="memory:", **options)
+        for n in range(60):
+            for ask in study.ask(1):
+                study.tell(ask.id, 0.1 * (n % 7), questions=False)
+    return study
+
+
+def by_number(arms: list[int], *_: int, **__: bool) -> list[int]:
+    """Sort the arms of a block."""
+    return sorted(arms)
+
+
+def by_another(arms: list[int], *_: int, **__: bool) -> list[int]:
+    """Plan one other arm than the algorithm, and sort them."""
+    return sorted([(arms[0] + 1) % 3, *arms[1:]])
+
+
+IN_ORDER: list[Json] = [{"noise": "any"}, {"noise_std": 0.5, "drift": 0.3, "model": "unstructured"}]
+
+
+@pytest.mark.parametrize("options", IN_ORDER)
+def test_a_proof_by_random_order_needs_that_order(options: Json) -> None:
+    """A log with blocks in another order than the seed's shows no proof; for other proofs the order does not matter."""
+    study = in_order(options, None)
+    assert verify(study.certificate(), study.rows()).ok
+    study = in_order(options, by_number)
+    found = verify(study.certificate(), study.rows())
+    assert found.outcome == "not ok"
+    assert "in another order than the random one of its seed" in found.problems[0]
+    study = in_order({}, by_number)
+    found = verify(study.certificate(), study.rows())
+    assert found.ok
+    assert any("that harms no proof" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("options", IN_ORDER)
+def test_the_order_of_other_arms_cannot_be_checked(options: Json) -> None:
+    """A machine that rounds differently may plan other arms."""
+    study = in_order(options, by_another)
+    found = verify(study.certificate(), study.rows())
+    assert "rests on their random order, which cannot be checked" in " ".join([*found.unchecked, *found.problems])
+    assert not any("harms no proof" in note for note in found.notes)
+
+
+def test_repetitions_have_the_same_arms() -> None:
+    """Results of a repetition are told by the arms of the first one."""
+    study = create_study("repeated", arms=np.eye(3), noise="per-arm", storage="memory:")
+    study.tell_earlier([(arm, 0.1 * n) for n in range(4) for arm in range(3)])
+    study.ask(1)
+    events = [json.loads(row.text) for row in study.rows()]
+    planned = next(event for event in events if event["kind"] == "planned")
+    assert planned["parts"] >= 3
+    planned["arms"][-1] = (planned["arms"][-1] + 1) % 3
+    state = State(events[0])
+    for event in events[1 : planned["n"] - 1]:
+        state.apply(event)
+    with pytest.raises(sp.errors.CorruptLog, match="plans repetitions with different arms"):
+        state.apply(planned)

@@ -159,9 +159,9 @@ def test_earlier_results_and_eras(study: Study) -> None:
     ("kind", "group", "said"),
     [
         ("told", {"day": "4"}, "has another group than its ask"),
-        ("told", {"day": 3}, "has a group that is no label"),
-        ("told", {}, "has a group that is no label"),
-        ("asked", {" day": "3"}, "has a group that is no label"),
+        ("told", {"day": 3}, "has a group that is not a label"),
+        ("told", {}, "has a group that is not a label"),
+        ("asked", {" day": "3"}, "has a group that is not a label"),
         ("asked", ["day", "3"], "must be a text"),
     ],
 )

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from surepick import Conflict, FiniteArms, InvalidInput, Study, create_study, load_study
+from surepick import FiniteArms, InvalidInput, Study, create_study, load_study
 from surepick.study.certificate import verify
 from surepick.study.exchange import sheet_text
 
@@ -75,5 +75,6 @@ def test_a_pool_stays_as_it_is() -> None:
     """A pool stays as it is."""
     study = made()
     study.ask(K)
-    with pytest.raises((InvalidInput, Conflict)):
-        study.reopen(pool=2 * M, reason="more questions")
+    for changes in ({"pool": 2 * M}, {"budget": 3.0 * M}, {"delta": 0.01}):
+        with pytest.raises(InvalidInput, match="a study of a pool has one era"):
+            study.reopen(reason="more questions", **changes)

@@ -138,7 +138,7 @@ def test_a_commit_of_unknown_outcome_is_said_to_be_one(
         """,
         database,
     )
-    with pytest.raises(OutcomeUnknown, match="whether it was written is not known, so read the log again"):
+    with pytest.raises(OutcomeUnknown, match="surepick does not know whether it was written, so read the log again"):
         append(storage, "mix")
     postgres_server.sql("DROP TRIGGER at_commit ON events", database)
     assert storage.n_events("mix") == 1

@@ -451,3 +451,35 @@ def test_looks_change_no_ask() -> None:
         return [{name: value for name, value in event.items() if name not in ("at", "until")} for event in study.log]
 
     assert log(looks=True) == log(looks=False)
+
+
+@pytest.mark.parametrize("options", [{"noise": "any"}, {"noise_std": 0.2, "drift": 0.1, "model": "unstructured"}])
+def test_an_era_has_an_order_of_its_own(options: dict[str, Any]) -> None:
+    """Asks are numbered anew: with the seed of an earlier era the orders would be known beforehand, and repeat."""
+    study = new(**{"noise_std": None, **options})
+    orders = list[list[int]]()
+    for era in range(3):
+        if era:
+            study.reopen(reason="a smaller risk", delta=0.05 / (era + 1))
+        orders.append([])
+        while len(orders[-1]) < 30 or study.n_planned:
+            ask = study.ask(1)[0]
+            orders[-1].append(ask.arm)
+            study.tell(ask.id, 0.1 * (len(orders[-1]) % 7), questions=False)
+    seeds = [event["options"]["seed"] for event in study.state.eras]
+    assert seeds == [0, 1, 2]
+    assert len({tuple(order[:20]) for order in orders}) == 3
+    assert study.state.now.n_evidence >= 20, "and evidence is kept"
+    assert verify(study.certificate(), study.rows()).ok
+    with pytest.raises(sp.errors.InvalidInput, match=r"`seed` must be another than in earlier eras, .* got 1; leave"):
+        study.reopen(reason="once more", delta=0.001, seed=1)
+    assert "nothing changes" in study.preview_reopen(seed=7).why
+    assert study.preview_reopen(delta=0.001, seed=7).n_evidence > 0
+
+
+def test_other_eras_keep_their_seed() -> None:
+    """Where no proof rests on the order."""
+    study = new()
+    between_blocks(study)
+    study.reopen(reason="a smaller risk", delta=0.01)
+    assert [event["options"]["seed"] for event in study.state.eras] == [0, 0]

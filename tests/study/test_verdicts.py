@@ -342,7 +342,7 @@ def test_a_rule_that_counts_everything_says_its_verdict_again_at_once() -> None:
     finish(study)
     study.reopen(reason="go on", budget=500)
     assert study.stopped == study.learner.stopped
-    with pytest.raises(InvalidInput, match="counts what was measured before"):
+    with pytest.raises(InvalidInput, match="counts earlier measurements"):
         study.reopen(reason="other risk", delta=0.2)
 
 

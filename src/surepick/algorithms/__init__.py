@@ -119,12 +119,8 @@ def _plug_ins() -> "EntryPoints":
 
 def as_algorithm(algorithm: Any, options: dict[str, Any]) -> tuple[Any, str]:
     """Return the algorithm, an object with a `compose` method, and its name."""
+    check_algorithm_object(algorithm)
     if not isinstance(algorithm, str):
-        if not hasattr(algorithm, "compose"):
-            raise InvalidInput(
-                f"`algorithm` must be a name such as 'rage' or an object such as `surepick.algorithms.Rage()`, got "
-                f"{reprlib.repr(algorithm)}; see surepick.algorithms.names()."
-            )
         if options:
             raise InvalidInput(
                 f"`{next(iter(options))}` is an option of the algorithm: pass it to {type(algorithm).__name__}(...)."
@@ -143,6 +139,22 @@ _ELSEWHERE = {"binary": 'rewards="binary" says that rewards are pass or fail.'} 
     for name in ("n_jobs", "timeout", "catch", "callbacks", "progress")
 }
 """What to write for options that are called otherwise, or are those of another function."""
+
+
+def check_algorithm_object(algorithm: Any) -> None:
+    """Raise `InvalidInput` for anything but a name or an object with a `compose` method, such as a class."""
+    if isinstance(algorithm, str) or (hasattr(algorithm, "compose") and not isinstance(algorithm, type)):
+        return
+    needed = "a name such as 'rage' or an object such as `surepick.algorithms.Rage()`"
+    if isinstance(algorithm, type) and hasattr(algorithm, "compose"):
+        raise InvalidInput(
+            f"`algorithm` must be {needed}, got the class {algorithm.__name__}; write `{algorithm.__name__}()`, with "
+            "its options in the brackets."
+        )
+    raise InvalidInput(
+        f"`algorithm` must be {needed}, got {reprlib.repr(algorithm)}; `surepick.algorithms.names()` lists the names, "
+        "and an algorithm of your own is an object with a method `compose`."
+    )
 
 
 def check_options(options: Mapping[str, Any], algorithm: Any, *functions: Callable[..., Any]) -> None:

@@ -135,7 +135,7 @@ class LazyTrackAndStop(Options):
                 f"`design` is for sets of vectors such as the unit sphere, got {self.design!r}; drop it."
             )
         # Where groups read high or low, pairs of arms take the place of arms.
-        pairs = Pairs.of(task) if task.groups == "offset" else None
+        pairs = Pairs.of(task) if task.has_offsets else None
         measured = task if pairs is None else pairs.task
         arms, is_paper = measured.rows, self.is_paper
         chosen = exploration_set(
@@ -185,7 +185,7 @@ class LazyTrackAndStop(Options):
         """Refuse options of sampling in a pool, and with offsets candidates that are no differences of arms."""
         if task.pool is not None:
             return self._odd_in_pool()
-        if task.groups != "offset" or task.candidates is task.arms or not task.candidates.is_local:
+        if not task.has_offsets or task.candidates is task.arms or not task.candidates.is_local:
             return None
         if not task.arms.is_enumerable or task.rows.stds is not None:
             return None  # the rule has no proof, and says so

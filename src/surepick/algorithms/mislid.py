@@ -3,7 +3,7 @@
 Notation: that of `core.near_linear`; mu^_k mean reward of arm k, N (K,) pulls, mu~ the fitted means, J their m largest;
 D(w) the smallest distance D(w; i, j) over i in J and j outside, lambda the means where it is reached.
 
-    weights         w from AdaHedge over the arms
+    weights         w from AdaHedge over the arms: one learner, or one for each J
     nature          lambda for w
     gains           of arm k from d_k = |mu~_k - lambda_k|:
                     "empirical"     min(d_k^2 / 2, log t)
@@ -33,7 +33,7 @@ Cost: two programs for each of up to m (K - m) pairs and pull, which is millisec
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal, final
 
 import numpy as np
@@ -41,7 +41,7 @@ import scipy
 
 from surepick.algorithms.options import Options
 from surepick.arms.views import Task
-from surepick.core.checks import check_number
+from surepick.core.checks import LATER, check_number
 from surepick.core.estimate import LeastSquares
 from surepick.core.near_linear import Nearest, NearLinear
 from surepick.errors import InvalidInput
@@ -68,6 +68,7 @@ class MisLid(Options):
     Args:
         gains: what the learner of the weights is fed: "empirical", "optimistic" or "aggressive"; default "empirical",
             in the paper variant "optimistic".
+        learners: "one" learner of the weights, the default, or one "per-answer".
         reward_bound: a bound on the size of every mean that you know; only for gains other than "empirical".
         price: the threshold of the published rule: "heuristic" or "published"; default "published", in the paper
             variant "heuristic".
@@ -88,6 +89,7 @@ class MisLid(Options):
     plans_with_noise: ClassVar[bool] = True
     supports_top_m: ClassVar[bool] = True
     gains: Gains | None = None
+    learners: Literal["one", "per-answer"] | None = field(default=None, metadata={LATER: True})
     reward_bound: float | None = None
     price: Literal["heuristic", "published"] | None = None
     exploration: float | None = None
@@ -118,7 +120,7 @@ class MisLid(Options):
         rule = self._own_rule() if is_own else self.rule(self._usual(task))
         g_mix = (BLOCK_G_MIX if rule.needs_fixed_blocks else 0.0) if self.g_mix is None else self.g_mix
         floor = self.own(self.exploration, practical=0.3, paper=0.0)
-        chooser = MisLidChooser(task, gains, bound, floor=floor, g_mix=g_mix)
+        chooser = MisLidChooser(task, gains, bound, per_answer=self.learners == "per-answer", floor=floor, g_mix=g_mix)
         least = rule.min_block(task)
         return StartThenChoose(task.spanning, chooser, rule=rule, schedule=self.schedule, least=least), rule
 
@@ -171,11 +173,11 @@ class Fit:
 class MisLidChooser(Chooser):
     """Rounds of the game; in a batch the fit stays and the learner moves on."""
 
-    def __init__(self, task: Task, gains: Gains, bound: float, *, floor: float, g_mix: float) -> None:
+    def __init__(self, task: Task, gains: Gains, bound: float, *, per_answer: bool, floor: float, g_mix: float) -> None:
         super().__init__(task, floor=floor, g_mix=g_mix)
         self._gains, self._bound = gains, bound / task.noise_std
         self._fit = Fit(task)
-        self._hedge = AdaHedge(len(self._fit.arms))
+        self._per_answer, self._learners = per_answer, dict[tuple[int, ...], AdaHedge]()
         self._rng = np.random.default_rng(np.random.SeedSequence(task.seed, spawn_key=(1,)))
 
     def look(self, context: SamplerContext) -> None:
@@ -185,10 +187,13 @@ class MisLidChooser(Chooser):
 
     def choose(self) -> int:
         """Play a round and return an arm drawn from the weights, unless another must be explored."""
-        fit, weights = self._fit, self._hedge.weights
+        fit = self._fit
+        answer = tuple(sorted(fit.members.tolist())) if self._per_answer else ()
+        learner = self._learners.setdefault(answer, AdaHedge(len(fit.arms)))
+        weights = learner.weights
         w = (1.0 - JITTER) * weights + JITTER / len(weights)
         self._drawn = int(fit.arms[np.searchsorted(np.cumsum(w), self._rng.random() * w.sum(), side="right")])
-        self._hedge.feed(-self.gains(np.abs(fit.means - fit.nearest(w).means)))
+        learner.feed(-self.gains(np.abs(fit.means - fit.nearest(w).means)))
         return super().choose()
 
     def pick(self) -> int:

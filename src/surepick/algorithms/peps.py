@@ -16,7 +16,7 @@ Here the evidence rule stops the run, in both variants, and its guarantee does n
 Practical: at most 20 draws, least squares after a spanning set, and forced exploration at the floor of Lazy
 Track-and-Stop. `variant="paper"`: 20 samples and a ridge of 0.1, as in the public code, which draws up to 150,000 times
 and then freezes; here the closest alternative takes over after 4,000 draws. The code starts without results, with
-theta = (1, ..., 1); here a spanning set comes first.
+theta = (1, ..., 1) and a mixability gap of 0.01 in AdaHedge; here a spanning set comes first, and that gap is 0.
 
 Cost: up to `most_draws` products with the candidates per pull. Where one answer has most of the posterior, nearly all
 draws are in vain.

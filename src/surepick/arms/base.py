@@ -423,7 +423,7 @@ def check_finite(what: str, bad: Place | None, column_names: Sequence[object]) -
 def check_choice(n_arms: int, *, is_constant: bool = False, where: str = "") -> None:
     """Refuse arms that leave no choice: fewer than two, or copies of one."""
     if n_arms < 2:
-        raise InvalidInput(f"at least two arms are needed, got {n_arms}{where}; add arms, one is no choice.")
+        raise InvalidInput(f"at least two arms are needed, got {n_arms}{where}; add arms.")
     if is_constant:
         raise InvalidInput(
             f"at least two different arms are needed, got {n_arms} copies of one{where}; add features that differ."

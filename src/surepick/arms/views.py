@@ -37,7 +37,7 @@ from surepick.core.design.targets import Target
 from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import SMALLEST_SQUARE, Mixture, log_sum_exp
 from surepick.core.linalg import inverse_factor, triangular, upper_inverse
-from surepick.errors import InvalidInput
+from surepick.errors import InvalidInput, nearest
 from surepick.types import Array, BoolArray, IntArray
 
 MIXTURE = Mixture.default()
@@ -194,7 +194,8 @@ class WhitenedArms(ArmSet):
         if isinstance(arm, str) and self.names is not None:
             if arm not in self._numbers:
                 raise InvalidInput(
-                    f"`arm` must name an arm, got {arm!r}; use one of the arms' names, such as {self.names[0]!r}."
+                    f"`arm` must name an arm, got {arm!r}; use one of the arms' names, such as "
+                    f"{nearest(arm, self.names) or self.names[0]!r}."
                 )
             return self._numbers[arm]
         with suppress(InvalidInput):
@@ -362,8 +363,8 @@ class Task:
     """Whether sampling goes on after a proof, until the budget is spent."""
     budget: int | None = None
     """Pulls that may be made; None: no limit, or arms differ in what they cost."""
-    groups: str = "watch"
-    """Or "offset": every group of measurements, a day or a bench, may read high or low."""
+    has_offsets: bool = False
+    """Whether every group of measurements, a day or a bench, may read high or low."""
     drift: float = 0.0
     """Largest distance of two readings of one arm within a block that a drift causes."""
     edition: int = 1
@@ -375,9 +376,12 @@ class Task:
 
     @property
     def noise_std(self) -> float:
-        """The scale of the noise, for rules that need one."""
+        """The scale of the noise, for rules and samplers that need one."""
         if self.given_noise_std is None:
-            raise InvalidInput("`noise_std` must be given here, got None; this rule needs the level of the noise.")
+            raise InvalidInput(
+                "`noise_std` must be given here, got None: `task.noise_std` was read, and the noise is learnt. A "
+                "sampler of your own can take `surepick.core.noise.noise_estimate(context.estimate)` instead."
+            )
         return self.given_noise_std
 
     @property
@@ -482,7 +486,7 @@ def views(
         return white, own, NumberedVectors(candidates, seed, back=white.back)
     rows = own if candidates is None else white.view_of(as_candidates("candidates", candidates, arms))
     if len(rows.copies(0)) == rows.n_arms:
-        raise InvalidInput("`candidates` must have at least two different rows, got one; add rows, one is no choice.")
+        raise InvalidInput("`candidates` must have at least two different rows, got one; add rows.")
     return white, own, rows
 
 

@@ -42,7 +42,7 @@ class ChosenSet:
         try:
             return self.arms.checked([float(entry) for entry in label.split(",")])
         except (ValueError, InvalidInput) as error:
-            raise InvalidInput(f"{label!r} is no arm of {self.arms.description}: {error}") from error
+            raise InvalidInput(f"{label!r} is not an arm of {self.arms.description}: {error}") from error
 
     def describe(self, model: str) -> str:
         """Describe the set, the same for every model."""

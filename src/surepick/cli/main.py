@@ -67,6 +67,8 @@ app = typer.Typer(
 
 
 _BAD_VALUE = re.compile(r"Invalid value for '(?P<what>[^']+)': (?P<why>.*)", re.DOTALL)
+_LISTED = {"MEASUREMENT": "surepick measurements", "ASK": "surepick pending"}
+"""Arguments that are numbers which surepick gave, and the commands that list these."""
 _CHOICES = re.compile(r"(?:Value error, )?(?P<got>'.*?') is not one of (?P<choices>.*)", re.DOTALL)
 
 
@@ -80,6 +82,8 @@ def _in_own_words(said: str, arguments: Sequence[str]) -> str:
         return f"{what} must be one of {chosen['choices']}, got {chosen['got']}"
     if "valid number" not in why and "valid integer" not in why:
         return said
+    if what in _LISTED:
+        return f"{what} must be a number, as {_LISTED[what]} lists it"
     values = [after for before, after in pairwise(arguments) if before == what]
     values += [text.partition("=")[2] for text in arguments if text.startswith(f"{what}=")]
     got = f", got {values[-1]!r}" if values else ""
@@ -159,7 +163,7 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
     save: Annotated[Path | None, says("Write the result to this .json file.")] = None,
     report: Annotated[Path | None, says("Write a page about the result to this .html file.")] = None,
     runs: Annotated[int | None, says("Demonstration: runs for each number of arms.")] = None,
-    jobs: Annotated[int | None, says("Demonstration: processes, -1 for one per core.")] = None,
+    jobs: Annotated[int | None, says("Demonstration: number of processes; -1 starts one per core.")] = None,
     out: Annotated[Path | None, says("Demonstration: folder of runs and plots (default out).")] = None,
     output: Output = Format.TABLE,
 ) -> int:
@@ -270,7 +274,7 @@ def bench_run(
 def bench_report(
     folder: Annotated[Path, typer.Argument(help="Folder of results, or a folder of such folders.")],
     *,
-    latex: Annotated[bool, typer.Option("--latex", help="Also report.tex, and figures as PDF for a paper.")] = False,
+    latex: Annotated[bool, typer.Option("--latex", help="Write report.tex and PDF figures for a paper too.")] = False,
 ) -> int:
     """Write the report of finished runs."""
     from surepick.cli.reproduce import bench_report as report_on  # noqa: PLC0415 (`--help` stays quick)

@@ -191,9 +191,9 @@ class PlanOptions(_Flags):
 class ExperimentOptions:
     """How experiments are run."""
 
-    full: Annotated[bool, says("Do all runs of the experiment; default: a quick look.", "--full")] = False
+    full: Annotated[bool, says("Make all runs of the experiment instead of a few.", "--full")] = False
     runs: Annotated[int | None, says("Runs of each cell, instead of the experiment's own number.")] = None
-    jobs: Annotated[int | None, says("Processes; -1, the default: one per core.")] = None
+    jobs: Annotated[int | None, says("Number of processes; -1, the default, starts one per core.")] = None
     dask: Annotated[str | None, says('Do the runs on a Dask cluster: its address "tcp://host:8786", or "local".')] = (
         None
     )
@@ -205,7 +205,7 @@ class ExperimentOptions:
         if self.runs is not None and self.runs < 1:
             raise InvalidInput(f"--runs must be at least 1, got {self.runs}.")
         if self.jobs is not None and self.dask not in (None, "local"):
-            raise InvalidInput(f"--jobs belongs to this machine, got it with --dask {self.dask}; leave it out.")
+            raise InvalidInput(f"--jobs belongs to this machine, got it with --dask {self.dask}; leave --jobs out.")
         check_out(self.out)
 
 

@@ -19,18 +19,20 @@ from surepick.core.checks import check_count, check_delta
 from surepick.errors import InvalidInput, SurepickError
 from surepick.learning.learner import Learner
 from surepick.learning.progress import confidence
-from surepick.reporting.experiment_page import Section, Summary, charts, draw_means, section_of, write_report
+from surepick.reporting.experiment_figures import charts, draw_means
+from surepick.reporting.experiment_page import write_report
+from surepick.reporting.experiment_summary import Section, Summary, section_of
 from surepick.reporting.figures import INK, save
 from surepick.simulation.compare import CellChange, Comparison, compare
 from surepick.simulation.experiment import (
     Cell,
     Experiment,
     call_of,
-    job_of,
     named_experiment,
     named_experiments,
     read_experiment,
 )
+from surepick.simulation.jobs import job_of
 from surepick.simulation.parallel import shown
 from surepick.simulation.problems import Problem
 from surepick.simulation.run import run_once, run_seeds

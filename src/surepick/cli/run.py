@@ -486,7 +486,7 @@ def _finish(request: Request, result: Result, failure: str | None) -> Code:
     for path, why in trouble.items():
         print_error(f"the result above could not be saved to {path}: {why}")
     if failure is not None:
-        print_error(f"{failure}; what was learnt from {result.n_pulls} pulls is above")
+        print_error(f"{failure}; the state after {result.n_pulls} pulls is above")
     if failure is not None or trouble:
         return Code.FAILURE
     if result.guarantee == "withdrawn":
@@ -544,7 +544,7 @@ def _next_steps(
     if result.guarantee == "withdrawn":
         yield "Next: look at what does not fit; the answer above must not be used."
     elif result.guarantee == "doubtful" and result.stopped:
-        yield "Next: do what the sentence above says of the noise before you rely on the answer."
+        yield "Next: follow the advice above on the noise before you rely on the answer."
     elif not result.stopped:
         yield f"Next: {_how_to_go_on(request, is_cut_off=is_cut_off)}"
     else:

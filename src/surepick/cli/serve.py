@@ -50,7 +50,7 @@ def serve(
     *,
     storage: Place = None,
     host: Annotated[str, says("Address to listen at; another than this machine's own needs tokens.")] = "127.0.0.1",
-    port: Annotated[int, says("Port to listen at; 0: any that is free.", min=0, max=65_535)] = 8080,
+    port: Annotated[int, says("Port to listen at; 0 takes any free port.", min=0, max=65_535)] = 8080,
     root_path: Annotated[str, says("Prefix of all addresses behind a proxy, such as /lab.")] = "",
 ) -> int:
     """Serve studies to browsers, robots and other machines: dashboard and JSON interface. Ctrl-C ends."""
@@ -78,7 +78,7 @@ def serve(
         gc.set_threshold(NEW_OBJECTS)
         with suppress(KeyboardInterrupt):
             server.run(sockets=[listening])
-    printing.say("The server has ended; all that was acknowledged is kept.")
+    printing.say("The server has ended. Every acknowledged result is kept.")
     return Code.OK
 
 
@@ -149,9 +149,9 @@ def _token_storage(storage: str | None, *, may_create: bool = False) -> "Iterato
 
 def create_token(
     *,
-    role: Annotated[Role, says("read: look; tell: ask and tell too; admin: create, reopen and delete too.")],
+    role: Annotated[Role, says("read shows studies; tell also asks and tells; admin also creates and deletes.")],
     study: Annotated[str | None, says("Only for this study (default: all).")] = None,
-    label: Annotated[str, says("Who gets it, such as robot-1: the author in the log.")] = "",
+    label: Annotated[str, says("Holder of the token, such as robot-1; the log names the holder as author.")] = "",
     storage: Place = None,
     output: Output = Format.TABLE,
 ) -> int:
@@ -166,7 +166,10 @@ def create_token(
         return Code.OK
     printing.say(f"Token {row.id} for {'all studies' if study is None else f'study {study}'}, role {row.role}:")
     printing.say(secret)
-    printing.say("Keep it: it is not shown again. Robots send it as `Authorization: Bearer ...`; people sign in.")
+    printing.say(
+        "Keep the token: surepick does not show it again. Robots send it as `Authorization: Bearer ...`; "
+        "people sign in."
+    )
     return Code.OK
 
 

@@ -72,6 +72,9 @@ def assumptions(result: "Result") -> list[Assumption]:
     if result.pool is not None:
         drawn = f"The order was drawn from the seed {result.seed}."
         listed.append(("The scores do not depend on the order in which the items were asked.", drawn))
+    if result.has_offsets:
+        labels = "Labels are right, and which group a measurement belongs to does not depend on values of its block."
+        listed.append((labels, "The log cannot show that; a label is never changed."))
     if mean := _mean(result):
         watched = f"Contradicted. {result.misfit}" if result.model_check == "contradicted" else "Not contradicted."
         listed.insert(0, (_sentence(mean.rstrip(",")), model_checked(result) or watched))

@@ -200,5 +200,11 @@ class History(tuple[tuple[Any, float], ...]):
         history.log, history.numbers = tuple(events), tuple(pairs)
         return history
 
+    @property
+    def labels(self) -> tuple[GroupLabel, ...]:
+        """The label of the group of each pair; empty where none was said."""
+        told = [entry for entry in self.log if entry[0] == "tell"]
+        return tuple(Told(*told[n][1:]).group for n in self.numbers)
+
     def __getnewargs__(self) -> tuple[tuple[Entry, ...]]:
         return (self.log,)

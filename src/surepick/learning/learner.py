@@ -101,7 +101,7 @@ class Learner:
             batch=spec.batch,
             spends_all=spec.goal == "fixed-budget",
             budget=self._most_pulls(),
-            groups=spec.groups,
+            has_offsets=spec.has_offsets,
             drift=spec.drift,
             edition=spec.edition,
             target=self._target(),
@@ -152,7 +152,7 @@ class Learner:
             raise InvalidInput(f'{option} needs blocks in random order: leave out variant="paper" and edition=1.')
         least = self.rule.min_block(self.task)
         # A sampler that follows plans keeps to the length by itself. Logs of earlier releases go on as they began.
-        is_paired = self.task.groups == "offset"  # pairs have their own lengths
+        is_paired = self.task.has_offsets  # pairs have their own lengths
         if least > 1 and self.task.edition > 1 and not (is_paired or isinstance(sampler, Follows)):
             sampler = JoinedBlocks(sampler, self.task.rows, least, is_plan=self.noise_model.is_repeated)
         sampler = self.noise_model.sampler(sampler, self.measured_arms.dim)
@@ -436,6 +436,12 @@ def _parts(composed: Any, algorithm: str) -> tuple[Sampler, Rule]:
     """Return what `compose` of an algorithm returned, if it is a sampler and a rule."""
     if isinstance(composed, tuple) and len(composed) == 2:
         sampler, rule = composed
+        for part, its_place in ((sampler, "sampler"), (rule, "rule")):
+            if isinstance(part, type):
+                raise InvalidInput(
+                    f"`compose` of {algorithm} must return objects, got the class {part.__name__} as the {its_place}; "
+                    f"write `{part.__name__}(...)`."
+                )
         lacks = [name for name in ("open", "next", "pulls_per_nat") if not callable(getattr(sampler, name, None))]
         if not lacks and callable(getattr(rule, "start", None)):
             if (claim := getattr(rule, "guarantee", None)) not in CLAIMS:

@@ -124,6 +124,9 @@ def _rival(now: Snapshot, label: Label, *, estimates: bool = True) -> str:
     """Name the runner-up and the lead over it; "" if there is none."""
     if now.rival is None:
         return ""
+    if now.lead < 0.0:  # while a block is open
+        it = "it" if now.m == 1 else label(now.leader)
+        return f"; by estimate {label(now.rival)} is ahead of {it} by {_size_words(now, -1.0, estimates=estimates)}"
     last = f"{label(now.leader)} is " if now.m > 1 else ""
     return f", runner-up {label(now.rival)}: {last}ahead by {lead_words(now, estimates=estimates)}"
 
@@ -135,19 +138,26 @@ def lead_words(now: Snapshot, *, estimates: bool = True) -> str:
         now: the snapshot to explain.
         estimates: whether to say in which interval the lead is likely, which is not proved.
     """
-    low, high = now.interval
-    has_likely = math.isfinite(now.likely_lead[1]) and not now.stopped and estimates
-    places = places_of(now.lead, (now.likely_lead[1] if has_likely else high) - now.lead)
-    size = fixed(now.lead, places)
     if _says_more(now) and now.lead > 0.0:
+        size = fixed(now.lead, places_of(now.lead, now.interval[1] - now.lead))
         if now.epsilon > 0.0:
             return f"about {size} (estimate); no other is ahead by more than {now.epsilon:g} (verdict)"
         return f"more than 0 (verdict), about {size} (estimate)"
+    return _size_words(now, 1.0, estimates=estimates)
+
+
+def _size_words(now: Snapshot, sign: float, *, estimates: bool) -> str:
+    """Return the lead with its intervals, as the leader has it (sign 1) or the runner-up (-1)."""
+    lead, (low, high) = sign * now.lead, sorted(sign * end for end in now.interval)
+    likely_low, likely_high = sorted(sign * end for end in now.likely_lead)
+    has_likely = math.isfinite(likely_high) and not now.stopped and estimates
+    places = places_of(lead, (likely_high if has_likely else high) - lead)
     said = []
     if math.isfinite(high) and (low > -_largest_lead(now) or high < _largest_lead(now)):
-        said.append(f"{percent(1.0 - now.delta)}: {between(low, high, places_of(now.lead, high - now.lead))}")
+        said.append(f"{percent(1.0 - now.delta)}: {between(low, high, places_of(lead, high - lead))}")
     if has_likely:
-        said.append(f"likely {between(*now.likely_lead, places)}")
+        said.append(f"likely {between(likely_low, likely_high, places)}")
+    size = fixed(lead, places)
     return f"{size} ({'; '.join(said)})" if said else size
 
 
@@ -313,7 +323,7 @@ def far_words(now: Snapshot, label: Label) -> str:
 def confidence(now: Snapshot) -> str:
     """Say how sure the leader is, in percents that reach 1 - delta only at the end."""
     if now.guarantee == "withdrawn":
-        return "withdrawn, the rewards contradict what it rests on"
+        return "withdrawn, the rewards contradict its assumptions"
     if now.guarantee == "doubtful":
         return "in doubt, the noise does not look normal with one level"
     return _sure(now)

@@ -114,9 +114,10 @@ def question_about(
         is_new: whether no question was asked since the learner was told the value.
     """
     model, estimate = learner.noise_model, learner.estimate
-    # A value beside an offset of its group has no prediction yet.
-    if model.is_binary or estimate.n_pulls <= FEWEST or learner.spec.groups == "offset":
+    if model.is_binary or estimate.n_pulls <= FEWEST:
         return None
+    if learner.spec.has_offsets:  # a value beside an offset of its group has no prediction
+        return _without_bad_repair(early_question(value, others()), learner, arm)
     unit = 1.0 if model.stds is None else float(model.stds[arm])
     x = learner.state.row(arm)
     if is_new and _fits(estimate, x, value / unit):
@@ -127,7 +128,12 @@ def question_about(
     if found is not None and "noise_std" in model.options() and model.std is not None:
         within = FITS * model.std * unit  # of a scale that was given; the bounds of rewards give none
         found = None if abs(value - found.expected) <= within else found
-    if found is None or found.repair is None or not model.refusal(found.repair, arm):
+    return _without_bad_repair(found, learner, arm)
+
+
+def _without_bad_repair(found: Question | None, learner: Learner, arm: int) -> Question | None:
+    """Return a question without a repair that the noise model refuses."""
+    if found is None or found.repair is None or not learner.noise_model.refusal(found.repair, arm):
         return found
     return found._replace(repair=None)
 

@@ -362,7 +362,7 @@ class Reader:
         """
         learner = self._learner
         has_none = learner.noise != "same" or learner.misfit > 0.0 or learner.state.is_guided or self.noise_doubt != ""
-        has_none = has_none or learner.spec.groups == "offset" or learner.task.pool is not None
+        has_none = has_none or learner.spec.has_offsets or learner.task.pool is not None
         return math.inf if has_none or not self._known.prefix().has_theta else learner.noise_std
 
     @property
@@ -442,7 +442,7 @@ class Reader:
         learner, fit = self._learner, self._fit
         if fit is None or learner.misfit > 0.0:
             return None, None
-        arms, has_shares = learner.measured_arms, learner.spec.groups != "offset"
+        arms, has_shares = learner.measured_arms, not learner.spec.has_offsets
         if (
             learner.is_binary
             and has_shares
@@ -549,7 +549,7 @@ def given_of(learner: "Learner") -> dict[str, Any]:
         "noise": learner.noise,
         "model": learner.model,
         "allowed_misfit": learner.misfit,
-        "has_offsets": learner.spec.groups == "offset",
+        "has_offsets": learner.spec.has_offsets,
         "earlier": learner.earlier if learner.state.start is None else "kept",
         "reward_range": learner.reward_range,
         "drift": learner.spec.drift,
@@ -571,15 +571,18 @@ def _named(names: tuple[str, ...], best: Any) -> str | list[str]:
 def beside_rival(known: Snapshot, rows: Estimates) -> dict[str, Any]:
     """Return rival, lead, interval and near tie from the table of candidates; nothing where there is no rival.
 
-    The rival is second by estimate, excluded or not. A near tie is with a candidate that is not excluded.
+    The rival is second by estimate, excluded or not, or first: while a block is open, results may put a candidate in
+    front of the leader, and the lead is then below 0. A near tie is with a candidate that is not excluded.
     """
     survivors, ahead = known.survivors, list(known.leaders[:-1])
     is_shown = known.best is not None and known.guarantee != "withdrawn" and rows.listed is None and known.calls is None
     if not is_shown or survivors is None or rows.margin is None:
         return {}
     lead, margin = rows.estimate[known.leader] - rows.estimate, rows.margin
-    # Copies of the leader are no rivals, nor are candidates that led when a rule excluded them.
-    is_rival = margin > 0.0 if known.stopped else (margin > 0.0) & (lead >= 0.0)
+    # Copies of the leader are no rivals, nor are, before the verdict, candidates that led when a rule excluded them.
+    is_rival = margin > 0.0
+    if not known.stopped:
+        is_rival &= (lead >= 0.0) | np.isin(np.arange(len(lead)), survivors)
     is_rival[ahead] = False
     others, left = np.flatnonzero(is_rival), survivors[is_rival[survivors]]
     if not len(others):
@@ -592,14 +595,14 @@ def beside_rival(known: Snapshot, rows: Estimates) -> dict[str, Any]:
         return found
     # A tolerance as large as all there is to lose would be no help.
     most = min(known.epsilon_bound, float(lead.max()))
-    return {**found, "near_tie": _near_tie(known, left, lead[left], margin[left], most)}
+    return {**found, "near_tie": _near_tie(known, left, np.maximum(lead[left], 0.0), margin[left], most)}
 
 
 def _near_tie(known: Snapshot, others: IntArray, lead: Array, margin: Array, most: float) -> NearTie | None:
     """Return the smallest round epsilon with which twice the pulls so far should do, or the largest that helps.
 
     Margins fall like one over the root of the pulls, so lead + epsilon >= margin holds for all rivals after
-    n max (margin / (lead + epsilon))^2 pulls. No lead is below 0.
+    n max (margin / (lead + epsilon))^2 pulls. Leads are 0 or more.
     """
     n, hardest = known.n_until_verdict, int(others[np.argmin(lead / margin)])
     found = None

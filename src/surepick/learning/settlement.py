@@ -23,8 +23,8 @@ from surepick.core.estimate import LeastSquares
 from surepick.core.groups import GroupCodes, OffsetLeastSquares, Offsets
 from surepick.core.linalg import one_blas_thread
 from surepick.core.noise import noise_estimate
-from surepick.learning.blocks import PlannedBlock
 from surepick.learning.groups import GroupEffect, GroupLabel
+from surepick.learning.ledger import PlannedBlock
 from surepick.learning.model import DRIFTS, Model, Pulls, group_words, has_drift
 from surepick.learning.noise_models import NoiseModel
 from surepick.sampling.base import SamplerContext
@@ -116,7 +116,7 @@ class Settlement:
         """Whether the rule still has to take in the results from before the first block."""
         self.state = books.started(books.start) if state is None else state
         self._watches = watches and noise.is_watched and not setting.items
-        self._has_offsets = task.groups == "offset"
+        self._has_offsets = task.has_offsets
         self.model = Model(
             self._white,
             noise.std,

@@ -225,7 +225,8 @@ class Spec:
             order, each once, of all arms that are not excluded. Needs `reward_range` or `rewards`; features are not
             used. Asks name the item, and a function that measures gets it as a second argument.
         algorithm: its name, see `surepick.algorithms.names()`, or an object such as `surepick.algorithms.Rage()`.
-        seed: of the random numbers that the algorithm draws.
+        seed: of the random numbers that the algorithm draws. With `drift` and noise="any" a run that is given results
+            of an earlier run needs another seed than that run, whose random orders it would repeat.
         earlier: what results are that were measured before the first ask. "guidance" (default): plans and bets rest on
             them, and no claim does, so arms and options may have been chosen after a look at them. The result has no
             intervals then, which would count them; rules that count every result, such as evidence, refuse them.
@@ -236,8 +237,8 @@ class Spec:
         groups: what follows from the labels of measurements, such as the day or the bench. "watch" (default): labels
             are recorded, and a bench that reads high is named and contradicts the model. "offset": every day, bench or
             plate may read high or low by an amount of its own. Offsets are regressed out of every block, so no answer
-            depends on them, and arms are measured in pairs. Every measurement needs its label then, known before its
-            value. For the betting rule; the result has no intervals (docs/groups.md).
+            depends on them, and arms are measured in pairs. Every measurement needs its label then, the right one,
+            chosen without a look at values. For the betting rule; the result has no intervals (docs/groups.md).
         edition: 1 asks for the arms that releases before edition 2 asked for, to repeat a run of theirs. Logs, studies
             and result files keep their edition by themselves.
         own: options of the algorithm, where it is given by name.
@@ -262,7 +263,7 @@ class Spec:
     noise: "NoiseName | NoiseModel" = _declared(
         "same",
         "Noise whose level is learnt: normal with the same level for all arms (default); with one for each arm: "
-        "per-arm; of any law that is symmetric around 0: symmetric; or whatever it is, if it does not depend on the "
+        "per-arm; of any law that is symmetric around 0: symmetric; of any law that does not depend on the "
         "arm: any.",
         in_plan=True,
         flag_type=NoiseName,
@@ -335,7 +336,7 @@ class Spec:
     )
     margin: float = _declared(
         0.0,
-        "Beside --control: how much worse an arm may be and still be met (default 0).",
+        "Beside --control: an arm that is at most this much worse is called met too (default 0).",
         _check("check_number", "margin", needed="a number of at least 0", allowed=lambda x: x >= 0.0),
         in_identity="if set",
         in_log="if set",
@@ -352,7 +353,7 @@ class Spec:
         in_plan=True,
     )
     costs: "ArrayLike | None" = _declared(
-        None, "Column of the arms' file that says what a pull of each costs.", in_plan=True, flag_type=str
+        None, "Column of the arms' file with the cost of a pull of each arm.", in_plan=True, flag_type=str
     )
     budget: float | None = _declared(
         None, "Spend at most this: pulls, or cost beside --costs.", _budget, flag_type=float, in_identity="if set"
@@ -388,7 +389,8 @@ class Spec:
     )
     pool: "int | Sequence[str] | None" = _declared(
         None,
-        "Number of items that every arm has one fixed score on, such as questions: find the best on this pool.",
+        "Number of items, such as questions. Every arm has one fixed score on each item, and the best has the largest "
+        "mean.",
         _pool,
         in_identity="if set",
         in_log="if set",
@@ -401,14 +403,14 @@ class Spec:
     seed: int = _declared(0, "Seed of everything random.", _check("check_seed"), in_plan=True)
     earlier: Earlier = _declared(
         "guidance",
-        "What results from before the first ask are. guidance (default): plans and bets rest on them, and no claim "
-        "does. evidence: they count; say so only if arms and options were fixed before the first of them was seen, "
-        "each arm was chosen from results before it, none is left out, and they are in the order of measuring.",
+        "How results from before the first ask are used. guidance (default): they guide plans and bets, and no claim "
+        "rests on them. evidence: they count; choose this only if arms and options were fixed before the first of them "
+        "was seen, each arm was chosen from results before it, none is left out, and their order is that of measuring.",
         partial(_one_of, "earlier", ("evidence", "guidance")),
     )
     groups: Groups = _declared(
         "watch",
-        "What follows from the labels of measurements, such as the day or the bench. watch (default): a bench that "
+        "How labels of measurements are used, such as the day or the bench. watch (default): a bench that "
         "reads high is named. offset: days, benches and plates may read high or low, and the answer does not depend on "
         "that.",
         partial(_one_of, "groups", get_args(Groups)),
@@ -438,9 +440,9 @@ class Spec:
             raise InvalidInput(f'`budget` is not supported with noise="{model.name}"; leave it out.')
         if why := next(spec._odd_rounds(), None):
             raise InvalidInput(why)
-        if spec.groups == "offset" and spec.earlier == "evidence":
+        if spec.has_offsets and spec.earlier == "evidence":
             raise InvalidInput('earlier="evidence" has no proof beside groups="offset"; use earlier="guidance".')
-        if spec.groups == "offset" and model.bet is not None:
+        if spec.has_offsets and model.bet is not None:
             raise InvalidInput(
                 f'groups="offset" has no proof beside noise="{model.name}", which has bets of its own; use '
                 'groups="watch".'
@@ -495,6 +497,11 @@ class Spec:
     def most_pulls(self) -> float | None:
         """The budget: as given, or that of all rounds in pulls; None: no limit."""
         return self.budget if self.batch is None or self.rounds is None else float(self.batch * self.rounds)
+
+    @property
+    def has_offsets(self) -> bool:
+        """Whether groups of measurements may read high or low."""
+        return self.groups == "offset"
 
     @property
     def n_items(self) -> int | None:

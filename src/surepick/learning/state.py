@@ -19,9 +19,10 @@ from surepick.arms.views import as_rows
 from surepick.core.checks import check_count
 from surepick.core.linalg import one_blas_thread
 from surepick.errors import InvalidInput
-from surepick.learning.blocks import Followed, Ledger, Plan, PlannedBlock, Plans
+from surepick.learning.blocks import Followed, Plan, Plans
 from surepick.learning.events import Audited, Corrected, Correction, Entry, Failed, Restored, entry_of
 from surepick.learning.groups import GroupLabel, group_label
+from surepick.learning.ledger import Ledger, PlannedBlock
 from surepick.learning.model import check_arms, check_audit
 from surepick.learning.settlement import Setting, Settlement, ToldResult
 from surepick.stopping.base import RuleState, Start
@@ -61,7 +62,7 @@ class LearnerState:
         self._allows_delays = rule.needs_fixed_blocks or rule.is_fixed_design
         # A rule that reads the sampler's plans must see every result before the sampler moves on.
         self._is_eager = not rule.takes_corrections
-        self._needs_labels = setting.task.groups == "offset"
+        self._needs_labels = setting.task.has_offsets
         self._rows: dict[int, Array] = {}
         self.start: Start | None = None
         """The evidence that the rule starts from; None: none."""
@@ -428,7 +429,12 @@ class LearnerState:
 
     def started(self, start: Start | None) -> RuleState:
         """Return a fresh state of the rule, or one that starts from earlier evidence."""
-        state = self._setting.rule.start(self._setting.task)
+        state: object = self._setting.rule.start(self._setting.task)
+        if not isinstance(state, RuleState):
+            raise InvalidInput(
+                f"`start` of the rule {self._setting.rule.name!r} must return a `RuleState`, got {state!r}; subclass "
+                "`surepick.stopping.RuleState` and return an object of it."
+            )
         if start is not None:
             state.go_on(*start)
         return state

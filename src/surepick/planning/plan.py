@@ -115,7 +115,7 @@ class _Setting(NamedTuple):
 
     def _offset_times(self, scenario: Scenario, epsilon: float) -> float:
         """Return T* of pulls in one large group with an unknown offset, in units of T* without groups."""
-        if self.spec.groups != "offset":
+        if not self.spec.has_offsets:
             return 1.0
         target: Any = {} if self.target is None else {"control": self.target.control, "margin": -self.target.value}
         given: Any = {"noise_std": scenario.stds, "costs": self.costs, "m": self.m, "epsilon": epsilon}
@@ -351,7 +351,7 @@ class Plan:
         if spec.drift:
             more = 100.0 * (self._setting.spread - 1.0)
             yield f"A drift of {spec.drift:g} within a block takes {more:.2g} % more pulls."
-        if spec.groups == "offset":
+        if spec.has_offsets:
             yield (
                 "Groups may read high or low, and the plan is for large ones: groups of s pulls may take up to "
                 "s/(s - 1) times as many."
@@ -466,8 +466,8 @@ def plan(
     """
     if "pool" in options:
         raise InvalidInput(
-            "`pool` has no plan: how many items it takes depends on how scores go together, which is not guessed; "
-            "`simulate` runs a `surepick.problems.PoolProblem`, a table such as `surepick.problems.pool` draws."
+            "`pool` has no plan, because the number of items depends on the correlation of the scores; to estimate it, "
+            "`simulate` a `surepick.problems.PoolProblem`, a table such as `surepick.problems.pool` draws."
         )
     check_options(options, None, plan)
     given = {"theta": theta, "scenarios": scenarios, "pilot": pilot, "gap": gap}
@@ -498,7 +498,7 @@ def plan(
     start = optimal_design(rows if guess.stds is None else divided(rows, guess.stds), tol=START_TOL)
     noisiest = None if gap is None or guess.reward_range is None else float(found[0].stds[0])
     setting = _Setting(rows, assumed, tuple(found), costs_given(spec.costs, rows), m, start, spec, target, noisiest)
-    if spec.drift or spec.groups == "offset":
+    if spec.drift or spec.has_offsets:
         Learner("lazy-track-and-stop", rows, epsilon=epsilon, **setting.of_runs)  # refuses what has no proof
     return _forecast(setting, setting.difficulties(epsilon), spec.delta, epsilon)
 

@@ -21,7 +21,7 @@ import numpy as np
 import scipy
 
 from surepick.arms.tables.sources import parse_number
-from surepick.core.checks import check_fraction, check_number
+from surepick.core.checks import check_fraction, check_number, is_number
 from surepick.errors import InvalidInput, NoiseWarning, NotEnoughData
 
 TEST_LEVEL = 0.01
@@ -161,6 +161,11 @@ def _pairs(replicates: Any, option_column: str | None, value_column: str | None)
         value = _column(titles, value_column, VALUE_NAMES, titles[-1])
         if option == value:
             raise InvalidInput(f"replicates need a column of options and one of values, got {titles}; add one.")
+        if not any(map(_is_number, replicates[value])):
+            raise InvalidInput(
+                f"`value_column` must be a column with numbers, got {value!r}; the columns are "
+                f"{', '.join(map(str, titles))}."
+            )
         return zip(list(replicates[option]), list(replicates[value]), strict=True)
     if isinstance(replicates, Mapping):
         return [(option, value) for option, values in replicates.items() for value in values]
@@ -182,6 +187,10 @@ def option_and_value(titles: Sequence[str]) -> tuple[str | None, str | None]:
     option = next((name for name in ("arm", *OPTION_NAMES) if name in titles), first)
     value = next((name for name in ("reward", *VALUE_NAMES) if name in titles), last)
     return (option, value) if option != value else (None, None)
+
+
+def _is_number(cell: Any) -> bool:
+    return parse_number(cell) is not None if isinstance(cell, str) else is_number(cell)
 
 
 def _column(titles: list[Any], wanted: str | None, usual: tuple[str, ...], otherwise: Any) -> Any:

@@ -38,7 +38,8 @@ def figures_of(result: "Result", unit: str = "") -> list[Figure]:
     likely = " Thick: likely, an estimate and not a guarantee." if has_likely(result) else ""
     noun, in_unit = "arm" if result.candidates is None else "candidate", f" in {unit}" if unit else ""
     estimated = f"Estimates of {_most(len(result.compared), noun)}{in_unit}{intervals}.{likely}"
-    fitted = f"Measured means against the fit{in_unit}: points off the line do not fit the model."
+    less = ", without the offsets of the groups," if result.has_offsets else ""
+    fitted = f"Measured means{less} against the fit{in_unit}: points off the line do not fit the model."
     planned = ", and planned pulls" if result.planned else ""
     pulled = f"Pulls of each arm{planned}{', without check pulls' if result.n_checks else ''}."
     evidence = "Evidence over pulls; the rule decides at the dashed line."
@@ -47,7 +48,7 @@ def figures_of(result: "Result", unit: str = "") -> list[Figure]:
             " Half of the threshold does not mean half proved, because evidence is the logarithm of a probability."
         )
     has_evidence = len(result.path) > 1 and result.guarantee != "withdrawn" and any(at[1] > 0.0 for at in result.path)
-    has_fit = result.theta is not None and len(result.counts) > len(result.theta)
+    has_fit = result.theta is not None and len(measured_of(result)) > len(result.theta)
     drawn: list[tuple[str, bool, Callable[[], Any], str]] = [
         ("interval_bars", result.theta is not None, lambda: _estimates_chart(result), estimated),
         ("evidence_line", has_evidence, lambda: charts.evidence_line(result.path), evidence),
@@ -127,16 +128,44 @@ def fit_figure(result: "Result") -> Any:
 
 def points_of(result: "Result") -> list[charts.Point]:
     """Return measured and fitted means of the arms that were measured."""
-    names, means = names_of(result, result.arms), result.measured()
+    names, measured = names_of(result, result.arms), measured_of(result)
     is_one_level = result.noise == "same" and not isinstance(result.given_noise_std, np.ndarray)
     noise = result.noise_std if is_one_level else math.nan
     has_leader = result.candidates is None and result.calls is None
     best = [result.arms.keys[row] for row in leading(result)] if has_leader else []
-    return [
-        charts.Point(name, fitted, means[arm], noise / math.sqrt(result.counts[arm]), is_leader=arm in best)
-        for name, arm, fitted in zip(names, result.arms.keys, result.arms.estimate.tolist(), strict=True)
-        if arm in means
-    ]
+    points = []
+    for name, arm, fitted in zip(names, result.arms.keys, result.arms.estimate.tolist(), strict=True):
+        if rewards := measured.get(arm):
+            error = noise / math.sqrt(len(rewards))
+            points.append(charts.Point(name, fitted, math.fsum(rewards) / len(rewards), error, is_leader=arm in best))
+    return points
+
+
+def measured_of(result: "Result") -> dict[Any, list[float]]:
+    """Return the rewards of every arm that was measured, less the estimated offsets of their groups, if these have any.
+
+    The fit is without offsets too, on the level of all results. Results of a group whose offset is unknown are left
+    out: they lie off the fit by an amount that says nothing of the model.
+    """
+    rewards: dict[Any, list[float]] = {}
+    for (arm, reward), shift in zip(result.history, _shifts_of(result), strict=True):
+        if math.isfinite(shift):
+            rewards.setdefault(arm, []).append(reward - shift)
+    return rewards
+
+
+def _shifts_of(result: "Result") -> list[float]:
+    """Return how much higher each result reads than the level of all results, by its groups; NaN where unknown."""
+    if not result.has_offsets:
+        return [0.0] * len(result.history)
+    factors = Counter(one.label[0][0] for one in result.groups)
+    # A factor with one level moves all results alike.
+    offsets = {one.label[0]: one.offset if factors[one.label[0][0]] > 1 else 0.0 for one in result.groups}
+    labels = result.history.labels
+    shifts = [sum(offsets.get(pair, math.nan) for pair in label) if label else math.nan for label in labels]
+    known = [shift for shift in shifts if math.isfinite(shift)]
+    level = math.fsum(known) / len(known) if known else math.nan
+    return [shift - level for shift in shifts]
 
 
 def pulls_figure(result: "Result") -> Any:

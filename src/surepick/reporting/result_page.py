@@ -423,12 +423,15 @@ class _Ranking:
         )
         if self.result.guarantee == "withdrawn":
             said.append(
-                "The answer is withdrawn: arms have no ranks, and estimates rest on what the rewards contradict."
+                "The answer is withdrawn. Arms have no ranks, because the rewards contradict the assumptions of the "
+                "estimates."
             )
         said += [LIKELY_IS] * self.is_likely
         said += ["Calls are proved by bets, which say more than these intervals."] * bool(self.calls)
         if self.is_arms and self.is_fitted and len(self.measured) < len(self.rows):
             said.append('"Predicted": never measured; the estimate follows from the features.')
+        if self.is_arms and self.result.has_offsets:
+            said.append("Measured means are as they were read, offsets of the groups included; estimates are without.")
         return " ".join(said)
 
 
@@ -470,7 +473,9 @@ def coefficients(result: "Result") -> Table:
         table.rows.append([Cell(name), Cell(fixed(value, places)), Cell(interval)])
     if not np.isfinite(margins).any():
         table = table._replace(headers=table.headers[:2], rows=[row[:2] for row in table.rows])
-    said = "What one unit more of a feature adds to the mean reward, the others unchanged."
+    said = (
+        "A coefficient is the gain in mean reward from one unit more of a feature, with the other features unchanged."
+    )
     if result.feature_names and "constant" not in result.feature_names:
         said += " Parts of a mixture cannot change alone: there only the differences of coefficients count."
     return table._replace(note=said)
@@ -497,7 +502,7 @@ def groups_of(result: "Result", unit: str = "") -> Table:
 def resting_on(result: "Result") -> Table:
     """Return the table of assumptions, and how each was checked."""
     rows = [[Cell(one.text), Cell(one.checked)] for one in assumptions(result)]
-    return Table("What it rests on, and how that was checked", ["Assumption", "Checked"], 2, rows)
+    return Table("Assumptions, and how each was checked", ["Assumption", "Checked"], 2, rows)
 
 
 def _steps(result: "Result", command: str | None) -> list[tuple[str, str]]:

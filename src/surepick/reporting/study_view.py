@@ -57,8 +57,8 @@ MOST_ASKS = 200
 """Open asks on a page."""
 BEST_FIRST = "Best estimate first"
 LEADER_FIRST = (
-    "The leader first, then the best estimate. A leader is chosen when a block of measurements is complete; the "
-    "measurements since then give another arm a larger estimate."
+    "The leader comes first, then the arms by estimate. The leader was chosen when the last block of measurements was "
+    "complete. Newer measurements give another arm a larger estimate."
 )
 """Captions of the leaderboard."""
 NOTHING = result_page.NOTHING

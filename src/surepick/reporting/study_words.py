@@ -23,7 +23,7 @@ WORDS = {
     "new": "nothing is asked yet",
     "measuring": "measuring",
     "stopped": "decided",
-    "withdrawn": "withdrawn: the data contradict what the answer rests on",
+    "withdrawn": "withdrawn: the data contradict the assumptions of the answer",
     "spent": "the budget is spent",
     "unreadable": "unreadable",
 }
@@ -255,7 +255,7 @@ def own_means(state: "State") -> str:
 
 def typed_number(text: str, name: str = "a measured value") -> float:
     """Return the number that a person typed for something; a decimal comma is read as a point."""
-    from surepick.arms.tables.sources import is_grouped, parse_number  # noqa: PLC0415 (`--help` stays quick)
+    from surepick.arms.tables.sources import is_grouped, parse_number, without_unit  # noqa: PLC0415 (quick `--help`)
 
     value = parse_number(text)
     if value is not None:
@@ -263,7 +263,8 @@ def typed_number(text: str, name: str = "a measured value") -> float:
     if is_grouped(text) and text.count(",") == 1:
         raise InvalidInput(f"{text!r} could be {text.replace(',', '.')} or {text.replace(',', '')}; write one of them.")
     raise InvalidInput(
-        f"{name} must be a number, got {repr(text) if text else 'nothing'}; write decimals as 0.53 or 0,53."
+        f"{name} must be a number, got {repr(text) if text else 'nothing'}; write decimals as 0.53 or 0,53"
+        f"{without_unit(text)}."
     )
 
 

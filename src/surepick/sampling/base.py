@@ -132,8 +132,29 @@ def checked_arm(arm: object, sampler: Sampler, n_arms: int) -> int:
     return int(arm)
 
 
+class Wrapped(Sampler):
+    """A sampler that has the designs of another, in blocks of its own."""
+
+    def __init__(self, sampler: Sampler) -> None:
+        self._sampler = sampler
+        self._left: deque[int] = deque()
+        """The rest of the newest block."""
+
+    def pulls_per_nat(self) -> float:
+        """Return the value of the wrapped sampler."""
+        return self._sampler.pulls_per_nat()
+
+    def planned(self) -> Mapping[int, float]:
+        """Return the plan of the wrapped sampler."""
+        return self._sampler.planned() if isinstance(self._sampler, Apportions) else {}
+
+    def weights(self) -> Mapping[int, float]:
+        """Return the design of the wrapped sampler."""
+        return weights_of(self._sampler)
+
+
 @final
-class JoinedBlocks(Sampler):
+class JoinedBlocks(Wrapped):
     """A sampler whose blocks can be bet on: blocks with fewer pulls than dimensions are joined.
 
     A rule that bets on blocks makes no bet on a block with fewer pulls than dimensions, and would never stop. So the
@@ -153,8 +174,8 @@ class JoinedBlocks(Sampler):
     """
 
     def __init__(self, sampler: Sampler, arms: ArmSet, least: int, *, is_plan: bool = False) -> None:
-        self._sampler, self._arms, self._least, self._is_plan = sampler, arms, least, is_plan
-        self._left: deque[int] = deque()
+        super().__init__(sampler)
+        self._arms, self._least, self._is_plan = arms, least, is_plan
         self.is_joined = False
         """Whether the newest block was short and is joined, or left as it is for want of an estimate."""
 
@@ -186,18 +207,6 @@ class JoinedBlocks(Sampler):
             self._left.popleft() if self._left else checked_arm(self._sampler.next(), self._sampler, self._arms.n_arms)
         )
 
-    def pulls_per_nat(self) -> float:
-        """Return the value of the wrapped sampler."""
-        return self._sampler.pulls_per_nat()
-
-    def planned(self) -> Mapping[int, float]:
-        """Return the plan of the wrapped sampler."""
-        return self._sampler.planned() if isinstance(self._sampler, Apportions) else {}
-
-    def weights(self) -> Mapping[int, float]:
-        """Return the design of the wrapped sampler."""
-        return weights_of(self._sampler)
-
 
 # Repetitions in a block. More repetitions estimate the noise better: three, four and eight lose 15, 12 and 6 % of a
 # small difference. But each repetition must hold all needed arms, and short blocks have few pulls. With at most 4, 5,
@@ -211,7 +220,7 @@ PLAN_SHARE = 0.03
 
 
 @final
-class SubBlocks(Sampler):
+class SubBlocks(Wrapped):
     """A sampler whose blocks are repetitions of one plan.
 
     Repetitions have the same arms, each as often as in the others, so their estimates of a difference have one law. A
@@ -225,8 +234,8 @@ class SubBlocks(Sampler):
     """
 
     def __init__(self, sampler: Sampler, dim: int) -> None:
-        self._sampler, self._dim = sampler, dim
-        self._left: deque[int] = deque()
+        super().__init__(sampler)
+        self._dim = dim
         self.n_parts = 1
         """Repetitions in the newest block."""
 
@@ -245,18 +254,6 @@ class SubBlocks(Sampler):
     def next(self) -> int:
         """Return the next arm of the block; beyond its end, the next arm of the sampler."""
         return self._left.popleft() if self._left else self._sampler.next()
-
-    def pulls_per_nat(self) -> float:
-        """Return the value of the wrapped sampler."""
-        return self._sampler.pulls_per_nat()
-
-    def planned(self) -> Mapping[int, float]:
-        """Return the plan of the wrapped sampler: one repetition of each block, in the same proportions as all."""
-        return self._sampler.planned() if isinstance(self._sampler, Apportions) else {}
-
-    def weights(self) -> Mapping[int, float]:
-        """Return the design of the wrapped sampler."""
-        return weights_of(self._sampler)
 
 
 @final

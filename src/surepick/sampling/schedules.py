@@ -79,7 +79,7 @@ class AtTimes:
     def __post_init__(self) -> None:
         if not self.times or any(later <= earlier for earlier, later in zip(self.times, self.times[1:], strict=False)):
             raise InvalidInput(
-                f"`times` must be increasing and at least one, got {reprlib.repr(self.times)}; "
+                f"`times` must be one or more increasing numbers, got {reprlib.repr(self.times)}; "
                 "put them in order, each once."
             )
         check_count("times", self.times[0], least=1)

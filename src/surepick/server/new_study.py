@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 
 from surepick.errors import InvalidInput, SurepickError
-from surepick.reporting.plan_words import FORM, form_view, in_page, planned, understood
+from surepick.reporting.new_study_view import FORM, form_view, in_page, planned, understood
 from surepick.server.api import Admin, create_new
 from surepick.server.pages import page, to_study
 

@@ -97,7 +97,7 @@ Arms = Table | VectorArms
 class Request(Body):
     """A request that is named in the log."""
 
-    worker: Annotated[str | None, Field(max_length=200, description="Who; default: the label of the token.")] = None
+    worker: Annotated[str | None, Field(max_length=200, description="Worker; default: the label of the token.")] = None
 
 
 class NewStudy(Request):
@@ -146,7 +146,9 @@ class Results(Request):
     """Results without asks: one, or a list in the order of measuring, taken in as a whole or not at all."""
 
     results: Annotated[list[ArmValue], Field(min_length=1, max_length=MOST_ROWS)]
-    earlier: bool | None = Field(default=None, description="Whether these guide and are no evidence; lists always.")
+    earlier: bool | None = Field(
+        default=None, description="True if these results are guidance; those of a list always are."
+    )
 
 
 class Change(Request):
@@ -200,7 +202,9 @@ ListedStudy = _answer("ListedStudy", "A study in a list.", **dict.fromkeys(("nam
 StudyPage = _answer("StudyPage", "Studies, sorted by name.", studies=_list(ListedStudy), next=str | None)
 Asks = _answer("Asks", "Open asks.", asks=list[StudyAsk])
 Measured = _answer("Measured", "A measurement, as `surepick measurements --format json` has it.", **_of_measurement)
-Told = _answer("Told", "What was recorded, and questions about it.", measurements=_list(Measured), remarks=list[str])
+Told = _answer(
+    "Told", "The recorded measurements, and questions about them.", measurements=_list(Measured), remarks=list[str]
+)
 MeasurementPage = _answer("MeasurementPage", "Measurements.", measurements=_list(Measured), next=int | None)
 Planned = _answer("Planned", "Check pulls that were planned.", n=int)
 LogRow = _answer("LogRow", "An event: its number, its text, and the hash of the chain.", n=int, text=str, hash=str)

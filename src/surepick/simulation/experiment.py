@@ -9,7 +9,7 @@ list: `means = [[1.0, 0.5, 0.0]]`.
     n_runs = 200, quick_runs = 20           runs of each cell: in full, and by default
     seed = 100, max_pulls = 1000000
     own_seeds = false                       optional: problem i of the grid has its own seed, seed + i
-    bounds = false                          optional: also the lower bound of each run's instance
+    bounds = false                          optional: also the lower bound of each run's instance, for normal noise
     [[problems]]
     name = "many_arms"                      a function of `surepick.problems`, `simulation.problems_published` or
                                             `simulation.datasets`, or an entry point in the group `surepick.problems`
@@ -37,6 +37,7 @@ list: `means = [[1.0, 0.5, 0.0]]`.
     figures = "table_2"                     of experiments/published.csv, as far as they fit; or a figure of your own:
     problem = { n_arms = 1000 }             as in `only`
     mean = 1206.0, se = 30.0                `se` is optional
+    std = 130.0                             optional: of one run; few runs of ours then count with it if it is larger
     quantity = "n_pulls"                    optional: or "seconds", "support" (arms pulled), "design_support" (arms in a
                                             design), "error" (share of wrong answers)
     delta = 0.05                            optional: for all risks if left out
@@ -61,20 +62,15 @@ import inspect
 import itertools
 import json
 import re
-import sys
 import tomllib
-import traceback
-import types
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache, lru_cache, partial
+from dataclasses import dataclass
+from functools import cache, partial
 from importlib import resources
-from importlib.metadata import entry_points
 from pathlib import Path
 from string import Formatter
-from tempfile import TemporaryDirectory
-from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar, final
+from typing import Annotated, Any, Literal, Self, TypeVar, final
 
 import numpy as np
 from pydantic import (
@@ -92,36 +88,15 @@ from pydantic import (
 from surepick.algorithms import names as algorithms
 from surepick.core.checks import check_count, check_delta, check_epsilon, check_noise_std
 from surepick.errors import InvalidInput, or_nearest, what_was_meant
-from surepick.learning.snapshot import Algorithm
-from surepick.simulation import datasets, pools, problems, problems_published
-from surepick.simulation.parallel import text_of
-from surepick.simulation.run import (
-    AnyProblem,
-    Instance,
-    Job,
-    goal_of,
-    instance_of,
-    is_problem,
-    new_learner,
-    prepared,
-    run_seeds,
-)
+from surepick.simulation.run import AnyProblem, has_normal_noise
 from surepick.simulation.runs import brief
+from surepick.simulation.sources import DataFile, Plugin, Source, draw_problem, parameters_of
 
 FORMAT = 1
 """Part of every key. Raise the number when a change of the code is meant to change the outcome of runs."""
-N_INSTANCES = 8
-"""Number of prepared problems that a process caches."""
+
 EXPERIMENTS: Any = resources.files("surepick.simulation") / "experiments"
 """Folder of the experiments that come with the package, and of published.csv."""
-
-GENERATORS: dict[str, Callable[..., AnyProblem]] = {
-    name: function
-    for module in (problems, problems_published, pools, datasets)
-    for name, function in vars(module).items()
-    if inspect.isfunction(function) and function.__module__ == module.__name__ and not name.startswith("_")
-}
-"""Problems by name."""
 
 OF_ALL = ("noise_std", "epsilon", "budget")
 """Arguments that every problem takes besides those of its own."""
@@ -156,21 +131,6 @@ class Table(BaseModel):
     """A table of the file. Error messages quote the description of a field."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
-
-
-class Plugin(NamedTuple):
-    """An algorithm or a problem in a file of the user; its source is sent to the processes, on other machines too."""
-
-    file: Path
-    class_name: str
-    source: str
-
-
-class DataFile(NamedTuple):
-    """A table of arms; its content is sent to the processes, on other machines too."""
-
-    file: Path
-    content: bytes
 
 
 def _placed(file_name: str, info: ValidationInfo) -> Path:
@@ -246,7 +206,7 @@ class ProblemSpec(Table):
         name = self.name
         if self.plugin is not None:  # read, but not run before the first run
             return self
-        own = _parameters(self.source)
+        own = parameters_of(self.source)
         if self.redraw and ("seed" not in own or "seed" in self.arguments):
             why = "has no seed to redraw it from" if "seed" not in own else "has a fixed seed in its arguments"
             raise InvalidInput(f"`redraw` must be false, since {name} {why}.")
@@ -276,73 +236,6 @@ def _check_values(arguments: Mapping[str, list[Any]]) -> None:
             raise InvalidInput(f"`arguments` must be at least one value for {key}, got {values!r}.")
         for value in values if key in checks else ():
             checks[key](value)
-
-
-class Source(NamedTuple):
-    """The origin of a problem: a name, a file with code, or a table of arms."""
-
-    name: str
-    plugin: Plugin | None = None
-    file: DataFile | None = None
-
-
-def _generator(source: Source) -> Callable[..., AnyProblem]:
-    """Return the function that makes a problem."""
-    if source.plugin is not None:
-        made: Callable[..., AnyProblem] | None = loaded(source.plugin)
-        if not callable(made):
-            plugin = source.plugin
-            raise InvalidInput(f"the plug-in {plugin.file} must have a function or class {plugin.class_name}.")
-        return made
-    if source.file is not None:
-        return partial(_from_content, source.file)
-    if source.name in GENERATORS:
-        return GENERATORS[source.name]
-    plug_ins = entry_points(group="surepick.problems")
-    if source.name not in plug_ins.names:
-        known = [*GENERATORS, *sorted(plug_ins.names)]
-        meant = or_nearest(source.name, known)
-        raise InvalidInput(f"`name` must be one of {', '.join(known)}, got {source.name!r}{meant}")
-    found: Callable[..., AnyProblem] = plug_ins[source.name].load()
-    return found
-
-
-def _from_content(file: DataFile, **arguments: Any) -> AnyProblem:
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / file.file.name
-        path.write_bytes(file.content)
-        try:
-            return problems.from_file(path, **arguments)
-        except InvalidInput as error:  # it names the copy
-            raise InvalidInput(str(error).replace(str(path), str(file.file))) from error
-
-
-def _parameters(source: Source) -> dict[str, inspect.Parameter]:
-    """Return the arguments that a problem takes."""
-    parameters = dict(inspect.signature(_generator(source)).parameters)
-    if source.file is None:
-        return parameters
-    return {key: one for key, one in inspect.signature(problems.from_file).parameters.items() if key != "path"}
-
-
-def draw_problem(source: str | Source, arguments: Mapping[str, Any], seed: int | None = None) -> AnyProblem:
-    """Make the problem at one point of the grid; `seed` is for a problem that is redrawn in every run."""
-    source = Source(source) if isinstance(source, str) else source
-    parameters = _parameters(source)
-    takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
-    of_run = {"epsilon", "budget"}
-    own = {key: value for key, value in arguments.items() if key in parameters or (takes_all and key not in of_run)}
-    if unknown := sorted(arguments.keys() - own.keys() - of_run - {"noise_std"}):  # of a plug-in, read only now
-        named = ", ".join(parameters) or "none"
-        raise InvalidInput(f"{source.name} takes no {unknown[0]!r}; its arguments are {named}.")
-    problem = _generator(source)(**own, **({} if seed is None else {"seed": seed}))
-    if not is_problem(problem):
-        raise InvalidInput(
-            f"{source.name} must return a problem, such as `surepick.problems.Problem(X=..., theta=..., name=...)`, "
-            f"got a {type(problem).__name__}."
-        )
-    noise_std = None if "noise_std" in own else arguments.get("noise_std")
-    return problem if noise_std is None else replace(problem, noise_std=noise_std)
 
 
 @final
@@ -382,6 +275,8 @@ class Published(Table):
     problem: Values = {}
     mean: float = Field(description="a number")
     se: float | None = Field(None, description="a number")
+    std: float | None = Field(None, description="a number")
+    """Standard deviation of one published run: a few of ours may scatter too little by chance."""
     quantity: Literal["n_pulls", "seconds", "support", "design_support", "error"] = Field(
         "n_pulls", description="one of n_pulls, seconds, support, design_support, error"
     )
@@ -442,8 +337,15 @@ class Cell:
             "max_pulls": self.max_pulls,
             "bounds": self.bounds,
         }
-        if self.bounds and "costs" in algorithm.options:  # runs of before have the bound on pulls
-            content["bound"] = "cost"
+        options = algorithm.options
+        kinds = {
+            "cost": "costs" in options,
+            "groups": options.get("groups") == "offset",
+            "none": not has_normal_noise(options),
+        }
+        # Runs of before have the bound on pulls without groups, for normal noise.
+        if self.bounds and (of_runs := [kind for kind, is_so in kinds.items() if is_so]):
+            content["bound"] = " ".join(of_runs)
         if self.problem.plugin is not None:
             content["problem_plugin"] = hashlib.sha256(self.problem.plugin.source.encode()).hexdigest()
         if self.problem.file is not None:
@@ -458,7 +360,7 @@ class Cell:
     @property
     def epsilon(self) -> float:
         """Slack of the runs; 0 if the problem has its own slack."""
-        is_own = "epsilon" in _parameters(self.problem.source)
+        is_own = "epsilon" in parameters_of(self.problem.source)
         return 0.0 if is_own else float(self.arguments.get("epsilon", 0.0))
 
     def draw(self, seed: int) -> AnyProblem:
@@ -763,95 +665,3 @@ def attached_files(experiment: Experiment) -> dict[str, bytes]:
             raise InvalidInput(f"files of plug-ins and tables need different names, got {one.file.name} twice.")
     content = {plugin.file.name: plugin.source.encode() for plugin in plugins if plugin is not None}
     return content | {table.file.name: table.content for table in tables}
-
-
-def check_cells(cells: Sequence[Cell]) -> None:
-    """Draw every problem, and compose every algorithm on its first cell.
-
-    Raises:
-        InvalidInput: a problem or an algorithm cannot be made as described.
-    """
-    seen: set[str] = set()
-    for cell in cells:
-        label, place = cell.algorithm.label, cell.shown
-        if {label, place} <= seen:
-            continue
-        seeds = run_seeds(cell.seed, 0)
-        try:
-            job = job_of(replace(cell, bounds=False))
-            instance = instance_of(job, seeds)
-            if label not in seen:
-                new_learner(job, instance, seeds.learner)
-        except Exception as error:
-            raise InvalidInput(f"{cell} cannot be run: {told_of(cell, error)}") from error
-        seen |= {label, place}
-
-
-def told_of(cell: Cell, error: BaseException) -> str:
-    """Return an error as one line, with the last line of the cell's plug-ins that it passed."""
-    files = {str(plugin.file) for plugin in (cell.algorithm.plugin, cell.problem.plugin) if plugin is not None}
-    passed = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in files]
-    where = f" ({Path(passed[-1].filename).name}, line {passed[-1].lineno})" if passed else ""
-    return f"{text_of(error)}{where}"
-
-
-def job_of(cell: Cell) -> Job:
-    """Return the job of a cell. Problems that are not redrawn are cached."""
-    algorithm = cell.algorithm
-    source = cell.problem.source
-    shared = (
-        source,
-        canonical_json(cell.arguments),
-        cell.delta,
-        cell.epsilon,
-        cell.bounds,
-        canonical_json(goal_of(algorithm.options)),
-    )
-    options: dict[str, Any] = {**algorithm.options, **{name: KNOWLEDGE[name] for name in algorithm.knows}}
-    audit = options.pop("audit", 0)
-    if "budget" in cell.arguments and "budget" not in _parameters(source):
-        options["budget"] = cell.arguments["budget"]
-    return Job(
-        problem=partial(draw_problem, source, cell.arguments) if cell.problem.redraw else _instance(*shared),
-        algorithm=algorithm.name if algorithm.plugin is None else _algorithm(algorithm.plugin),
-        delta=cell.delta,
-        epsilon=cell.epsilon,
-        seed=cell.seed,
-        max_pulls=cell.max_pulls,
-        bounds=cell.bounds,
-        options=options,
-        audit=audit,
-    )
-
-
-@lru_cache(N_INSTANCES)
-def _instance(source: Source, arguments: str, delta: float, epsilon: float, bounds: bool, goal: str) -> Instance:  # noqa: FBT001
-    problem = draw_problem(source, json.loads(arguments))
-    return prepared(problem, delta=delta, epsilon=epsilon, bounds=bounds, goal=json.loads(goal))
-
-
-def _algorithm(plugin: Plugin) -> Callable[..., Algorithm]:
-    found: Callable[..., Algorithm] | None = loaded(plugin)
-    if found is None or not callable(getattr(found, "compose", None)):
-        raise InvalidInput(f"the plug-in {plugin.file} must have a class {plugin.class_name} with a method `compose`.")
-    return found
-
-
-@lru_cache
-def loaded(plugin: Plugin) -> Any:
-    """Return the class or function of a plug-in; None if the file has none of that name.
-
-    Raises:
-        InvalidInput: the file cannot be run.
-    """
-    name = f"surepick_plugin_{hashlib.sha256(plugin.source.encode()).hexdigest()[:16]}"
-    if name not in sys.modules:
-        module = types.ModuleType(name)
-        module.__file__ = str(plugin.file)
-        sys.modules[name] = module  # dataclasses look up their module here
-        try:
-            exec(compile(plugin.source, str(plugin.file), "exec"), module.__dict__)  # noqa: S102 (the user's own file)
-        except Exception as error:
-            del sys.modules[name]
-            raise InvalidInput(f"the plug-in {plugin.file} cannot be run: {text_of(error)}") from error
-    return getattr(sys.modules[name], plugin.class_name, None)

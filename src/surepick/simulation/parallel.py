@@ -27,12 +27,21 @@ from typing import Any, Literal, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from surepick.algorithms import as_algorithm, check_options
+from surepick.algorithms import as_algorithm, check_algorithm_object, check_options
 from surepick.core.checks import check_count, check_delta, check_epsilon, check_seed
 from surepick.errors import InvalidInput, SurepickError
 from surepick.learning.learner import Learner
 from surepick.learning.snapshot import Algorithm
-from surepick.simulation.run import AnyProblem, Job, Outcome, goal_of, is_problem, prepared, run_once
+from surepick.simulation.run import (
+    AnyProblem,
+    Job,
+    Outcome,
+    goal_of,
+    has_normal_noise,
+    is_problem,
+    prepared,
+    run_once,
+)
 from surepick.simulation.runs import MEASURED, Runs
 
 LINE_SECONDS = 30.0
@@ -372,7 +381,8 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
         n_jobs: processes; 1 runs in this one, -1 uses every core. More than one needs joblib.
         max_pulls: most pulls of a run, a million unless given. A run that reaches this limit counts as not stopped; it
             is never dropped. Needed, or `epsilon`, where the best arms are equally good: a run would not end.
-        bounds: also compute the lower bound of each run's instance, with `costs` that on the cost.
+        bounds: also compute the lower bound of each run's instance, with `costs` that on the cost, with
+            groups="offset" that of groups of any size. It is for normal noise.
         trace: also record evidence and pulls of every arm on the way, see `Runs.traces`.
         only: numbers of the runs to do instead of 0..n_runs-1, for example to repeat a slow run.
         progress: show the progress on standard error, or call a function with (runs done, runs in all).
@@ -399,6 +409,11 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
     if bounds and epsilon > 0 and options.get("m", 1) != 1:
         raise InvalidInput(
             "`bounds` needs epsilon = 0 beside m > 1, for which no bound is known; leave one of them out."
+        )
+    if bounds and not has_normal_noise(options):
+        raise InvalidInput(
+            "`bounds` needs normal noise: no lower bound is known for rewards between bounds and for heavier tails; "
+            "leave it out."
         )
     job = Job(
         problem=problem,
@@ -468,14 +483,9 @@ def _check_kinds(
             "`surepick.problems` has many, `surepick.problems.Problem(X=..., theta=..., name=...)` makes your own, and "
             "so does a class with X, name, pull(arm, rng) and loss(answer)."
         )
+    check_algorithm_object(algorithm)
     is_flag = isinstance(progress, bool | np.bool_)
     for name, value, is_right, needed in (
-        (
-            "algorithm",
-            algorithm,
-            isinstance(algorithm, str) or (hasattr(algorithm, "compose") and not isinstance(algorithm, type)),
-            "a name or an object such as `surepick.algorithms.Rage()`; `surepick.algorithms.names()` lists the names",
-        ),
         ("bounds", bounds, isinstance(bounds, bool | np.bool_), "True or False"),
         ("progress", progress, is_flag or callable(progress), "True, False or a function of (runs done, runs in all)"),
     ):

@@ -1,4 +1,4 @@
-"""Instances of Reda, Tirinzoni and Degenne (2021), whose means need not be linear in the features.
+"""Instances of Reda, Tirinzoni and Degenne (2021), whose means need not be linear in the features, and one of before.
 
 Notation: X (K, d) arms, theta (d,), means mu (K,); misfit the largest distance of a mean from X theta that the
 algorithms of the paper are told. The m best arms are sought, delta = 0.05, the noise has standard deviation 1.
@@ -7,6 +7,7 @@ algorithms of the paper are told. The m best arms are sought, delta = 0.05, the 
     reda_b      K = 15, d = 8, m = 3: mu = X theta + C, |C| <= 1
     reda_c2     as B with K = 10, d = 9, m = 2
     reda_d      ten drugs against epilepsy, K = 10, d = 5, m = 5, misfit 0.02 (MIT licence)
+    reda_angle  of Reda, Kaufmann and Delahaye-Duriez (2021), whose means are linear: m arms of value 1, noise 0.5
 
 A, B and C2 are drawn as in the public code: `RandomState(123456)` draws X from N(0, 5^2) column by column, theta from
 N(0, 20^2) and C from N(0, 20^2), in this order, and each is divided by its largest entry, X arm by arm. D has the four
@@ -21,17 +22,18 @@ Which published cells do not reproduce, and why:
     LUCB, everywhere    the public code has the width beta^2 / (2 sqrt(N)) in the place of sqrt(2 beta / N), which asks
                         for about twenty times too many pulls.
 
-Reference: Reda, Tirinzoni and Degenne (2021), "Dealing with misspecification in fixed-confidence linear top-m
-identification".
+References: Reda, Tirinzoni and Degenne (2021), "Dealing with misspecification in fixed-confidence linear top-m
+identification"; Reda, Kaufmann and Delahaye-Duriez (2021), "Top-m identification for linear bandits".
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from surepick.core.checks import check_number, check_vector
+from surepick.core.checks import check_count, check_number, check_vector
 from surepick.simulation.problems import Problem
 from surepick.types import Array
 
@@ -117,6 +119,21 @@ def _drawn(n_arms: int, dim: int) -> tuple[Array, Array, Array]:
     columns = rng.normal(0.0, 5.0, (dim, n_arms))
     theta, shifts = rng.normal(0.0, 20.0, dim), rng.normal(0.0, 20.0, n_arms)
     return (columns / np.abs(columns).max(axis=0)).T, theta / np.abs(theta).max(), shifts / np.abs(shifts).max()
+
+
+def reda_angle(n_arms: int = 4, m: int = 2, angle: float = math.pi / 3.0) -> Problem:
+    """The m best arms of value 1, one of value cos(angle), and others of value 0.
+
+    With d = K - 1: e_1, e_1 + e_2, ..., e_1 + e_m, then cos(angle) e_1 + sin(angle) e_{m+1}, then e_{m+1}, ..., e_d;
+    theta = e_1. With m = 1 these are the arms of Soare's problem.
+    """
+    m = check_count("m", m, least=1)
+    n_arms = check_count("n_arms", n_arms, least=m + 2)
+    angle = check_number("angle", angle, needed="between 0 and pi", allowed=lambda angle: 0.0 < angle < math.pi)
+    basis = np.eye(n_arms - 1)
+    best = [basis[0], *(basis[0] + basis[1:m])]
+    arms = np.array([*best, math.cos(angle) * basis[0] + math.sin(angle) * basis[m], *basis[m:]])
+    return Problem(X=arms, theta=basis[0], name=f"reda-angle K={n_arms} m={m} angle={angle:g}", noise_std=0.5)
 
 
 DRUGS = np.array(

@@ -19,7 +19,7 @@ from surepick.core.design.targets import Target
 from surepick.core.linalg import one_blas_thread
 from surepick.errors import InvalidInput
 from surepick.learning.learner import Learner
-from surepick.learning.noise_models import NoiseModel, takes_scale
+from surepick.learning.noise_models import NAMED, Drifting, NoiseModel, takes_scale
 from surepick.learning.snapshot import Algorithm
 from surepick.learning.spec import TaskOptions
 from surepick.sampling.base import weights_of
@@ -124,6 +124,11 @@ class Trace(NamedTuple):
     """Pulls of every arm (T, K)."""
     weights: Array
     """Weights w(t) of the design in force (T, K); NaN where the algorithm follows none."""
+
+    def __repr__(self) -> str:
+        """Return the size alone: the tables fill screens."""
+        n_times, n_arms = self.counts.shape
+        return f"Trace({self.times[-1]} pulls at {n_times} times, {n_arms} arms, evidence {self.evidence[-1]:.3g})"
 
     @property
     def shares(self) -> Array:
@@ -249,8 +254,7 @@ def run_with(
     # A block that is asked for at once has the same arms, and takes half the time: fixed budgets are simulated by the
     # thousand. Other runs end inside a block, if at all, where their records of before do.
     # With offsets of groups a block is a group.
-    is_whole = learner.spec.goal == "fixed-budget" and learner.rule.needs_fixed_blocks
-    is_whole = is_whole or learner.spec.groups == "offset"
+    is_whole = learner.task.has_offsets or (learner.task.spends_all and learner.rule.needs_fixed_blocks)
     n_pulls, designs = 0, _DesignSizes()
     while not learner.stopped and n_pulls < job.max_pulls:
         n_wanted = max(1, min(learner.n_planned, job.max_pulls - n_pulls)) if is_whole else 1
@@ -264,12 +268,12 @@ def run_with(
     while job.audit and learner.stopped and not learner.reader.n_checks:
         if not learner.n_planned:  # else the verdict came inside a block, whose rest comes first
             learner.audit(job.audit)
-        for arm in learner.next_arms(learner.n_planned):
-            tell(arm)
+        for one in _asked(learner, instance, learner.n_planned):
+            tell(*one)
     seconds = time.thread_time() - start
     decision = learner.decision
     # The answer to a fixed budget comes with its end, proved or not.
-    is_spent = learner.spec.goal == "fixed-budget" and learner.state.is_spent and learner.state.ledger.is_settled
+    is_spent = learner.task.spends_all and learner.state.is_spent and learner.state.ledger.is_settled
     stopped = bool(decision.stopped or is_spent) and not (job.audit and decision.guarantee == "withdrawn")
     return Outcome(
         problem=instance.problem.name,
@@ -291,7 +295,7 @@ def _asked(learner: Learner, instance: Instance, n: int) -> list[tuple[Any, ...]
     """Return the next n arms, or the next one with its item if there is a pool; none if the budget is spent."""
     if instance.score is None:
         # Runs draw no offsets, since no comparison depends on them.
-        label = f"group at {learner.estimate.n_pulls}" if learner.spec.groups == "offset" else None
+        label = f"group at {learner.estimate.n_pulls}" if learner.task.has_offsets else None
         return [(arm,) for arm in learner.next_arms(n, group=label)]
     return [(ask.arm, ask.item) for ask in learner.next_asks()]
 
@@ -332,8 +336,18 @@ def instance_of(job: Job, seeds: Seeds) -> Instance:
 
 
 def goal_of(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that say what is sought, as far as they are given."""
-    return {name: options[name] for name in OF_GOAL if options.get(name) is not None}
+    """Return the options that say what is sought, as far as they are given, and whether groups have offsets."""
+    sought = {name: options[name] for name in OF_GOAL if options.get(name) is not None}
+    return {**sought, "groups": "offset"} if options.get("groups") == "offset" else sought
+
+
+def has_normal_noise(options: Mapping[str, Any]) -> bool:
+    """Return whether rewards are drawn with normal noise, which lower bounds are for, as far as options say."""
+    if not (options.get("reward_range") is None and options.get("rewards") is None):
+        return False
+    noise = options.get("noise")
+    kind = NAMED.get(noise) if isinstance(noise, str) else type(noise)
+    return not (kind and issubclass(kind, NoiseModel)) or kind.draw in (NoiseModel.draw, Drifting.draw)
 
 
 def is_problem(value: object) -> TypeGuard[AnyProblem]:
@@ -371,7 +385,7 @@ def new_learner(job: Job, instance: Instance, seed: int) -> Learner:
 def prepared(
     problem: AnyProblem, *, delta: float, epsilon: float, bounds: bool, goal: Mapping[str, Any] | None = None
 ) -> Instance:
-    """Prepare a problem, with its lower bound if requested; `goal` has the options of `OF_GOAL`."""
+    """Prepare a problem, with its lower bound if requested; `goal` is what `goal_of` returns."""
     known: dict[str, Any] = {"noise_std": getattr(problem, "noise_std", None)}
     sought = {name: value(problem) if callable(value) else value for name, value in (goal or {}).items()}
     if isinstance(problem, VectorProblem):

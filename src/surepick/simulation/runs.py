@@ -8,6 +8,7 @@ from typing import Any, final
 import numpy as np
 import scipy
 
+from surepick.core.checks import check_count
 from surepick.errors import InvalidInput
 from surepick.types import Array, BoolArray, IntArray, data_frame
 
@@ -66,6 +67,9 @@ class Runs:
         """
         if not self.traces:
             raise InvalidInput("a figure of the way of a run needs traces; pass `trace=True` to simulate.")
+        run = check_count("run", run, least=0)
+        if run >= len(self.traces):
+            raise InvalidInput(f"`run` must be below the number of traces, {len(self.traces)}, got {run}.")
         from surepick.reporting.figures import shares  # noqa: PLC0415 (optional matplotlib)
 
         trace = self.traces[run]

@@ -30,15 +30,8 @@ from surepick._files import replacing
 from surepick._version import __version__
 from surepick.core.checks import check_count
 from surepick.errors import InvalidInput, SurepickError
-from surepick.simulation.experiment import (
-    Cell,
-    Experiment,
-    attached_files,
-    canonical_json,
-    check_cells,
-    job_of,
-    told_of,
-)
+from surepick.simulation.experiment import Cell, Experiment, attached_files, canonical_json
+from surepick.simulation.jobs import check_cells, job_of, told_of
 from surepick.simulation.parallel import Show, dispatch, text_of
 from surepick.simulation.run import run_once
 
@@ -296,7 +289,7 @@ def check_table(path: Path) -> Any:
         raise damaged(path) from error
     if not _fits(file.schema_arrow):
         file.close()
-        raise SurepickError(f"{path} is no table of runs: its columns are {', '.join(file.schema_arrow.names)}.")
+        raise SurepickError(f"{path} is not a table of runs: its columns are {', '.join(file.schema_arrow.names)}.")
     return file
 
 

@@ -209,7 +209,7 @@ class Rule(ABC):
             yield from self._of_misfit(task)
         if task.m > 1:
             yield from self._of_several(task)
-        if task.groups == "offset":
+        if task.has_offsets:
             yield from self._of_offsets(task)
         if task.needs_bets and not self.takes_unequal_noise:
             yield (
@@ -245,7 +245,7 @@ class Rule(ABC):
         if task.target.control is not None:
             return
         # An offset of a day, or a drift, cannot be told from a level that all arms share; a control shares it.
-        if task.groups == "offset":
+        if task.has_offsets:
             yield (
                 'groups="offset" has no proof beside `threshold`, which compares with the level that offsets change; '
                 "measure a control in each group, and name it by `control`."

@@ -13,7 +13,8 @@ from surepick.arms.views import Task
 from surepick.core.betting.bets import SHRUNK, Sizes
 from surepick.core.betting.block import Block
 from surepick.core.betting.sets import SetWealth, has_room
-from surepick.core.betting.wealth import EpsilonWealth, Placed, TopMWealth, Wealth
+from surepick.core.betting.top_m import TopMWealth
+from surepick.core.betting.wealth import EpsilonWealth, Placed, Wealth
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import one_blas_thread
 from surepick.errors import InvalidInput
@@ -40,7 +41,6 @@ class Betting(Rule):
     """
 
     needs_fixed_blocks: ClassVar[bool] = True
-    opens_ahead: ClassVar[bool] = True
     takes_unknown_noise: ClassVar[bool] = True
     takes_misfit: ClassVar[bool] = True
     takes_offsets: ClassVar[bool] = True

@@ -45,7 +45,7 @@ class PoolBetting(Rule):
             "epsilon": task.epsilon > 0.0,
             "threshold": task.target is not None and task.target.control is None,
             "control": task.target is not None and task.target.control is not None,
-            "groups": task.groups != "watch",
+            "groups": task.has_offsets,
             "drift": task.drift > 0.0,
         }
         for option in [name for name, is_given in said.items() if is_given]:

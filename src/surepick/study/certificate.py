@@ -84,12 +84,13 @@ OF_ORIGINAL = (
 )
 OF_OFFSETS = (
     "Offsets of the groups ({factors}) were regressed out of every block: a group may read high or low as a whole. "
-    "Which group a measurement belongs to was said with its ask, or has nothing to do with the noise of its own block."
+    "Every measurement has the label of its own group, and which group that is has nothing to do with the noise of its "
+    "block."
 )
 MOST_NAMED = 4
+"""Forks that a sentence names; the entry `forks` has all of them."""
 MOST_SHOWN = 200
 """Letters of two entries that differ and are both shown."""
-"""Forks that a sentence names; the entry `forks` has all of them."""
 OF_LOST = (
     "{asks} given up without a result, {without} of them without a reason. Whether a value had been seen before cannot "
     "be seen."
@@ -133,6 +134,28 @@ def certificate_of(state: State, last_hash: str) -> dict[str, Any]:
         "assumptions": [list(one) for one in assumptions(result)],
         "conditions": list(_conditions(state)),
         "limits": list(_limits(state)),
+        **_witnesses(state),
+        "lost": _lost(state),
+        "n_earlier": state.n_earlier,
+        "arms_digest": state.roster.digest,
+        "n_arms": status.n_arms,
+        "rule": status.stopping,
+        "options": state.options,
+        "n_pulls": status.n_pulls,
+        "counts": {
+            state.roster.label(state.key_of(number)): n for number, n in sorted(learner.estimate.counts.items())
+        },
+        **_groups(state),
+        **_changes(state),
+        "era": state.era,
+    }
+    content = _plain(content)
+    return {**content, "digest": digest_of(content)}
+
+
+def _witnesses(state: State) -> dict[str, Any]:
+    """Return the entries on registrations, copies, kept hashes and retired arms."""
+    return {
         "registrations": state.registrations,
         "forks": [
             {"event": one["n"], **{name: one[name] for name in ("fork", "study", "is_copy", "at", "by")}}
@@ -147,17 +170,12 @@ def certificate_of(state: State, last_hash: str) -> dict[str, Any]:
             for era in state.eras[1:]
             for key in era["retired"]
         ],
-        "lost": _lost(state),
-        "n_earlier": state.n_earlier,
-        "arms_digest": state.roster.digest,
-        "n_arms": status.n_arms,
-        "rule": status.stopping,
-        "options": state.options,
-        "n_pulls": status.n_pulls,
-        "counts": {
-            state.roster.label(state.key_of(number)): n for number, n in sorted(learner.estimate.counts.items())
-        },
-        **_groups(state),
+    }
+
+
+def _changes(state: State) -> dict[str, Any]:
+    """Return the entries on values that were changed, and on all verdicts."""
+    return {
         "voids": [one.id for one in state.measurements if one.is_void],
         "corrections": [one.id for one in state.measurements if one.is_corrected],
         "changes": [
@@ -174,10 +192,7 @@ def certificate_of(state: State, last_hash: str) -> dict[str, Any]:
             }
             for each in state.verdicts
         ],
-        "era": state.era,
     }
-    content = _plain(content)
-    return {**content, "digest": digest_of(content)}
 
 
 def all_eras_words(certificate: Mapping[str, Any]) -> str:
@@ -440,10 +455,22 @@ def _replayed(rows: Sequence[Row], report: Report, *, arms: Path | None, trust: 
         )
     _note_what_is_seen(state, report)
     report.problems += state.differences
+    _note_plans(state, report)
+    return state
+
+
+def _note_plans(state: State, report: Report) -> None:
+    """Note plans that are not this machine's, and orders of blocks that it cannot draw again."""
     if n := state.n_plans_differing:
         differ = "1 plan is not the one" if n == 1 else f"{n} plans are not those"
-        report.notes.append(f"{differ} that this machine would have made; that harms no proof")
-    return state
+        harmless = "" if state.learner.task.needs_order else "; that harms no proof"
+        report.notes.append(f"{differ} that this machine would have made{harmless}")
+    if n := state.n_orders_unknown:
+        blocks = "1 block has" if n == 1 else f"{n} blocks have"
+        report.unchecked.append(
+            f"order: {blocks} other arms than this machine would have planned, and the proof rests on their random "
+            "order, which cannot be checked then"
+        )
 
 
 def _check_head(rows: Sequence[Row], event: Mapping[str, Any], report: Report) -> None:

@@ -22,6 +22,7 @@ from surepick.arms.tables.joining import read_joining
 from surepick.arms.views import WhitenedArms
 from surepick.errors import ArmsDoNotSpan, InvalidInput
 from surepick.learning.learner import Learner
+from surepick.learning.noise_models import NAMED
 from surepick.learning.spec import DEFAULTS, OPTIONS
 from surepick.stopping.base import Start
 from surepick.stopping.betting import BettingState
@@ -103,7 +104,7 @@ class ArmCatalog:
             InvalidInput: the arms are no list, or the table cannot be used.
         """
         if not self.is_enumerable:
-            raise InvalidInput("arms can join a list of arms; this study has a set of arms that is no list.")
+            raise InvalidInput("arms can join a list of arms; this study has a set of arms that is not a list.")
         read: FiniteArms = read_joining(source, self.written, name_column=name_column)
         return read
 
@@ -165,6 +166,12 @@ class ArmCatalog:
     def recipe(self, key: ArmKey) -> dict[str, Any]:
         """Return an arm as its table has it, see `recipe_of`; of a vector there is none."""
         return {} if isinstance(key, tuple) else recipe_of(self.written, key, self.features(key))
+
+    @property
+    def has_decimal_commas(self) -> bool:
+        """Whether the table that the arms came from has decimal commas, as spreadsheets in such countries write."""
+        columns = (self.written.get("table") or {"columns": ()})["columns"]
+        return any(column.get("decimal_commas", False) for column in columns)
 
     def check_row(self, key: int) -> None:
         """Check that an arm has or had this row number.
@@ -313,7 +320,7 @@ def era_after(state: "State", changes: Mapping[str, Any]) -> Era:
     learner = _learner_in(catalog, options, "evidence" if counts else "guidance")
     if is_other and not learner.rule.begins_eras:
         raise InvalidInput(
-            f"stopping={learner.rule.name!r} counts what was measured before, and has no proof where arms or "
+            f"stopping={learner.rule.name!r} counts earlier measurements, and has no proof where arms or "
             "options were chosen after that; change the budget alone, or begin another study."
         )
     numbers: dict[MeasurementId, ResultNumber] = {}
@@ -404,6 +411,10 @@ def next_era(state: "State", join: Any, retired: Sequence[ArmKey], changes: Mapp
         InvalidInput: a change is not possible, or nothing changes in a study that is not over.
     """
     roster = state.roster
+    if state.learner.spec.items:
+        raise InvalidInput(
+            "a study of a pool has one era, in which every item is asked once in random order; begin another study."
+        )
     if "earlier" in changes:
         raise InvalidInput("`earlier` is fixed when a study begins: in later eras results from before are guidance.")
     if (retired or join is not None) and not roster.is_enumerable:
@@ -429,7 +440,32 @@ def next_era(state: "State", join: Any, retired: Sequence[ArmKey], changes: Mapp
     of_arms = [name for name in ("noise_std", "costs") if isinstance(options[name], list)]
     if (retired or joined) and (kept := [name for name in of_arms if name not in changes]):
         raise InvalidInput(f"`{kept[0]}` has one number for each arm, and the arms change; pass it again for all arms.")
-    return {"joined": joined, "retired": retired, "options": options}
+    return {"joined": joined, "retired": retired, "options": _with_own_order(state, options, changes)}
+
+
+def needs_order(options: Mapping[str, Any]) -> bool:
+    """Return whether a proof with these options rests on the random order of blocks."""
+    noise, drift = NAMED.get(str(options["noise"])), options.get("drift", 0.0)
+    return (noise is not None and noise.needs_order) or (isinstance(drift, int | float) and drift > 0.0)
+
+
+def _with_own_order(state: "State", options: Json, changes: Mapping[str, Any]) -> Json:
+    """Return options with a seed that no earlier era had, if the proof rests on the random order of blocks.
+
+    The seed and the number of an ask give the order, and asks are numbered anew. With the same seed an era would repeat
+    the orders of an earlier one, which are known by now (docs/guarantee.md, Theorem 27).
+    """
+    if not needs_order(options):
+        return options
+    seeds = [event["options"]["seed"] for event in state.eras]
+    if "seed" not in changes:
+        return {**options, "seed": max(seeds) + 1}
+    if options["seed"] in seeds:
+        raise InvalidInput(
+            f"`seed` must be another than in earlier eras, because the proof rests on the random order of blocks, got "
+            f"{options['seed']}; leave it out."
+        )
+    return options
 
 
 def _joined(roster: ArmCatalog, join: Any) -> Json:

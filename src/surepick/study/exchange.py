@@ -4,7 +4,8 @@ import csv
 import io
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -13,7 +14,16 @@ from typing import TYPE_CHECKING, Any, Literal
 from surepick._files import replacing
 from surepick._texts import safe_cell, shown, told_cell
 from surepick.arms.tables.columns import is_missing, read_column, text_of
-from surepick.arms.tables.sources import COLUMN_FILES, EXCEL, Table, is_grouped, open_table, parse_number, refusing
+from surepick.arms.tables.sources import (
+    COLUMN_FILES,
+    EXCEL,
+    Table,
+    is_grouped,
+    open_table,
+    parse_number,
+    refusing,
+    without_unit,
+)
 from surepick.errors import BadLines, Conflict, InvalidInput, SurepickError, listed, what_was_meant
 from surepick.learning.groups import GroupLabel, check_fixed, group_label
 from surepick.study.events import Row, canonical
@@ -107,7 +117,7 @@ def read_log(path: Path) -> list[Row]:
         match _checked(path, OF_LOGS).suffix.lower():
             case ".csv":
                 csv.field_size_limit(2**31 - 1)
-                with path.open(encoding="utf-8", newline="") as file:
+                with path.open(encoding="utf-8", newline="") as file, _refusing_spreadsheets(path):
                     titles, *cells = csv.reader(file, strict=True)
                     records: list[Any] = [once_each([*zip(titles, row, strict=True)]) for row in cells]
             case ".json":
@@ -120,9 +130,20 @@ def read_log(path: Path) -> list[Row]:
         if not is_log or [str(one["n"]) for one in records] != [str(n) for n in range(1, len(records) + 1)]:
             raise InvalidInput(
                 f"{path} must be a log with the columns n, hash and event, all events from 1 on, as `surepick export` "
-                "writes it."
+                "writes it; a spreadsheet program saves another one, so export it again."
             )
         return [Row(n, str(one["event"]), str(one["hash"])) for n, one in enumerate(records, start=1)]
+
+
+@contextmanager
+def _refusing_spreadsheets(path: Path) -> Iterator[None]:
+    """Say what has probably happened to a file that has other letters or quotes than `export` writes."""
+    try:
+        yield
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InvalidInput(
+            f"cannot read {path}: {error}. A spreadsheet program may have saved it; export the log again."
+        ) from error
 
 
 def once_each(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
@@ -248,8 +269,15 @@ def _entries(arm: Any) -> tuple[float, ...]:
     return arm if isinstance(arm, tuple) else ()
 
 
-def write_sheet(asks: "Sequence[StudyAsk]", path: Path) -> None:
-    """Write a sheet of asks to a .csv or .xlsx file; whole or not at all."""
+def write_sheet(asks: "Sequence[StudyAsk]", path: Path, *, has_commas: bool = False) -> None:
+    """Write a sheet of asks to a .csv or .xlsx file; whole or not at all.
+
+    Args:
+        asks: to be answered.
+        path: of the file.
+        has_commas: whether a .csv file gets decimal commas, and semicolons between its columns. Where spreadsheet
+            programs write such files, they read 13.2 as a date.
+    """
     if path.suffix.lower() not in (".csv", ".xlsx"):
         raise InvalidInput(f"a sheet of asks must be a .csv or .xlsx file, got {path.name!r}.")
     with refusing("cannot write", path), replacing(path) as draft:
@@ -257,7 +285,7 @@ def write_sheet(asks: "Sequence[StudyAsk]", path: Path) -> None:
             _write_excel(draft, sheet_of(asks))
         else:
             # With the mark by which Excel recognises the encoding.
-            draft.write_text(sheet_text(asks), encoding="utf-8-sig", newline="")
+            draft.write_text(sheet_text(asks, has_commas=has_commas), encoding="utf-8-sig", newline="")
 
 
 def check_replaceable(state: State, path: Path) -> None:
@@ -268,16 +296,19 @@ def check_replaceable(state: State, path: Path) -> None:
         values = sheet_values(state, open_table(path))
     except SurepickError as error:
         raise InvalidInput(
-            f"{path} is there already, and is no sheet of asks of this study; choose another."
+            f"{path} exists already and is not a sheet of asks of this study; choose another file."
         ) from error
     if any(not one.results for one, *_ in values):
         raise InvalidInput(f"{path} has values that are not told yet; tell them by `tell --file`, or choose another.")
 
 
-def sheet_text(asks: "Sequence[StudyAsk]") -> str:
-    """Return a sheet of asks as CSV."""
+def sheet_text(asks: "Sequence[StudyAsk]", *, has_commas: bool = False) -> str:
+    """Return a sheet of asks as CSV; `has_commas` as for `write_sheet`."""
     titles, *rows = sheet_of(asks)
-    return _csv([dict(zip(titles, row, strict=True)) for row in rows], titles)
+    if not has_commas:
+        return _csv([dict(zip(titles, row, strict=True)) for row in rows], titles)
+    rows = [[f"{cell:.15g}".replace(".", ",") if isinstance(cell, float) else cell for cell in row] for row in rows]
+    return _csv([dict(zip(titles, row, strict=True)) for row in rows], titles, delimiter=";")
 
 
 def sheet_values(
@@ -300,7 +331,7 @@ def sheet_values(
     titles = {str(title).strip().lower(): title for title in table.columns}
     if not {"ask", "value"} <= titles.keys():
         raise InvalidInput(
-            f"{table.title} must have the columns ask and value, as `surepick ask --format xlsx` writes them, got "
+            f"{table.title} must have the columns ask and value, as `surepick ask --output` writes them, got "
             f"{', '.join(map(str, table.columns))}."
         )
     asks, values = _blanked(table[titles["ask"]]), _blanked(table[titles["value"]])
@@ -336,9 +367,7 @@ def changed_columns(state: State, table: Table) -> list[str]:
 
     A result that stands in another column than value is found by this.
     """
-    titles = {str(title).strip().lower(): title for title in table.columns}
-    numbers = [parse_number(text_of(cell)) for cell in _blanked(table[titles["ask"]])]
-    records = [state.attempts.get(-1 if number is None else int(number)) for number in numbers]
+    records = _asks_of_rows(state, table)
     factors = {factor for one in state.attempts.values() for factor, _ in one.group}
     found = []
     for title in table.columns:
@@ -352,6 +381,17 @@ def changed_columns(state: State, table: Table) -> list[str]:
                 found.append(name)
                 break
     return found
+
+
+def asks_in(state: State, table: Table) -> list[AskRecord]:
+    """Return the asks of a sheet."""
+    return [one for one in _asks_of_rows(state, table) if one is not None]
+
+
+def _asks_of_rows(state: State, table: Table) -> list[AskRecord | None]:
+    titles = {str(title).strip().lower(): title for title in table.columns}
+    numbers = [parse_number(text_of(cell)) for cell in _blanked(table[titles["ask"]])]
+    return [state.attempts.get(-1 if number is None else int(number)) for number in numbers]
 
 
 def _is_same(cell: Any, asked: Any) -> bool:
@@ -396,7 +436,7 @@ def unread_words(titles: Sequence[str], how: str = "") -> str:
     found = f"columns {listed(titles)} are" if len(titles) > 1 else f"column {titles[0]} is"
     return (
         f"The {found} not read. To label values with the day, bench or plate that stands there, tell a file with "
-        f"{how or f'group_columns={list(titles)}'}: a label comes with its value, and none is added later."
+        f"{how or f'group_columns={list(titles)}'}. A label comes with its value and cannot be added later."
     )
 
 
@@ -429,8 +469,8 @@ def _value_in(text: str, ask: int, *, takes_grouped: bool, has_commas: bool) -> 
         raise InvalidInput(f"{text!r} could be {text.replace(',', '.')} or {plain}; write one of them")
     if value is None:
         raise InvalidInput(
-            f"a measured value must be a number, got {text!r}; leave the cell of a lost measurement empty, and use "
-            f"`fail` for ask {ask}"
+            f"a measured value must be a number, got {text!r}{without_unit(text)}; leave the cell of a lost "
+            f"measurement empty, and use `fail` for ask {ask}"
         )
     return value
 
@@ -482,10 +522,10 @@ def _checked(path: Path, suffixes: Sequence[str] = SUFFIXES) -> Path:
     return path
 
 
-def _csv(records: Sequence[Mapping[str, Any]], titles: Sequence[str] = ()) -> str:
+def _csv(records: Sequence[Mapping[str, Any]], titles: Sequence[str] = (), *, delimiter: str = ",") -> str:
     text = io.StringIO()
     if records or titles:
-        writer = csv.DictWriter(text, list(titles or records[0]), lineterminator="\n")
+        writer = csv.DictWriter(text, list(titles or records[0]), lineterminator="\n", delimiter=delimiter)
         writer.writeheader()
         writer.writerows(
             {name: safe_cell(cell) if isinstance(cell, str) else cell for name, cell in record.items()}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from surepick._texts import counted, joined
 from surepick.errors import CorruptLog
-from surepick.study.eras import Era, changed_names, era_after
+from surepick.study.eras import Era, changed_names, era_after, needs_order
 
 if TYPE_CHECKING:
     from surepick.study.state import State
@@ -115,7 +115,10 @@ def _gone_on(era: Era) -> Era:
 
 def _why_guidance(state: "State", era: Era, changes: Mapping[str, Any]) -> str:
     """Return why no result of before is evidence in an era; "" if the evidence goes on."""
-    if not (changed_names(state.options, era.options) or changes["joined"] or changes["retired"]):
+    changed = changed_names(state.options, era.options)
+    if needs_order(era.options) and "seed" in changed:  # every era has its own
+        changed.remove("seed")
+    if not (changed or changes["joined"] or changes["retired"]):
         return "nothing changes, so the new era is a repetition"
     if state.learner.decision.guarantee in ("withdrawn", "doubtful"):
         return "they contradict an assumption of the proof"
@@ -162,8 +165,8 @@ def why_not_now(state: "State", era: Era) -> str:
     if odd := era.not_rejected:
         names = joined([state.roster.label(key) for key in odd[:4]] + (["others"] if len(odd) > 4 else []))
         return (
-            f"{names} could still be the best at the new risk, so what excludes the others may rest on what leaves; "
-            "reopen once it is excluded, and the evidence is kept"
+            f"{names} could still be the best at the new risk, so the evidence against the others may rest on these; "
+            "reopen once they are excluded, and the evidence is kept"
         )
     return "" if state.now.n_evidence else "no block of measurements is complete yet"
 

@@ -80,7 +80,7 @@ def values_in(value: Any) -> list[Any]:
     is_one = not isinstance(value, Iterable) or isinstance(value, str | bytes) or getattr(value, "ndim", 1) == 0
     values = [value] if is_one else list(value)
     if value is None or not values:
-        raise InvalidInput("`value` must be a number, or a list of at least one; an ask without one can `fail`.")
+        raise InvalidInput("`value` must be a number, or a list of numbers; an ask without a value can `fail`.")
     return values
 
 
@@ -129,8 +129,8 @@ def find_ask(state: State, ask: int | StudyAsk) -> AskRecord:
     id_ = ask.id if isinstance(ask, StudyAsk) else ask
     one = state.attempts.get(id_) if type(id_) is int else None
     if one is None:
-        shown = ", ".join(map(str, list(state.open)[:8])) or "none"
-        raise InvalidInput(f"there is no ask {id_!r}; the open asks are {shown}.")
+        shown = ", ".join(map(str, list(state.open)[:8]))
+        raise InvalidInput(f"there is no ask {id_!r}; {f'the open asks are {shown}' if shown else 'no ask is open'}.")
     if isinstance(ask, StudyAsk) and ask.arm != one.arm:
         raise Conflict(f"ask {one.id} is of arm {state.roster.label(one.arm)} in this study, got one of {ask.name}.")
     return one

@@ -87,7 +87,7 @@ def check_anchor(event: Mapping[str, Any]) -> str:
         try:
             stamp = read_stamp(base64.b64decode(event["token"], validate=True))
         except binascii.Error as error:
-            raise InvalidInput(f"its time stamp is no base64: {error}") from error
+            raise InvalidInput(f"its time stamp is not base64: {error}") from error
         if stamp.hash != event["hash"]:
             raise InvalidInput(f"its time stamp is of the hash {stamp.hash}")
         return f"time stamp of {stamp.at}, whose signature is not checked here"

@@ -166,7 +166,7 @@ class State:
         self.verdicts: list[Verdict] = []
         self.stopped = False
         self.n_events = 1
-        self.n_plans_differing = 0
+        self.n_plans_differing = self.n_orders_unknown = 0
         self._checks = checks
         self.differences: list[str] = []
         """Where this machine would have decided otherwise, if `checks`."""
@@ -263,11 +263,20 @@ class State:
         options = self.options
         is_endless = options["budget"] is None and options.get("rounds") is None and options.get("pool") is None
         if (event["parts"] != 1 and options["noise"] == "same") or ("last" in event and is_endless):
-            raise _not_so(event, "plans what the options do not allow")
+            raise _not_so(event, "plans a block that the options do not allow")
         numbers = tuple([self.number_of(arm) for arm in event["arms"]])
         plan = Plan(event["first"], len(numbers), numbers, event["parts"], event.get("last", False))
+        if not plan.is_repeated:
+            raise _not_so(event, "plans repetitions with different arms")
         self.learner.state.open(plan, checks=self._checks)
-        self.n_plans_differing += self.learner.state.plans.differs
+        plans = self.learner.state.plans
+        self.n_plans_differing += plans.differs
+        self.n_orders_unknown += self._checks and plans.order == "unknown"
+        if self._checks and plans.order == "other":
+            self.differences.append(
+                f"event {event['n']} plans a block in another order than the random one of its seed, on which the "
+                "proof rests"
+            )
 
     @property
     def can_ask(self) -> bool:
@@ -293,11 +302,11 @@ class State:
     def _asked(self, event: Event) -> None:
         asks, is_next = event["asks"], event["ask"] == len(self.attempts) + 1
         if self.learner.state.can_plan:
-            raise _not_so(event, "asks for what was not planned")
+            raise _not_so(event, "asks for unplanned arms")
         # A block has its arms from its plan.
         arms = [] if self.learner.n_planned else [self.number_of(arm) for _, arm in asks]
         if not is_next or [n for n, _ in self.learner.state.ask(len(asks), arms)] != [n for n, _ in asks]:
-            raise _not_so(event, "asks for what was not planned")
+            raise _not_so(event, "asks for unplanned arms")
         if self._checks:
             self._compare_asks(event)
         by, at, until, era, group = event["by"], event["at"], event["until"], self.era, _label(event)
@@ -313,7 +322,7 @@ class State:
         for number, arm in event["asks"]:
             own = self.learner.state.ledger.arm_of(number)
             if own is None or plain_key(self.key_of(own)) != arm:
-                raise _not_so(event, "asks for what was not planned")
+                raise _not_so(event, "asks for unplanned arms")
 
     def _give_up(self, event: Event, id_: AskId, state: AskState) -> None:
         attempt = self.open.get(id_)
@@ -343,7 +352,7 @@ class State:
         attempt = None if ask is None else self.attempts.get(ask)
         is_next = id_ == len(self.measurements) + 1
         if not is_next or (ask is not None and (attempt is None or attempt.arm != key)):
-            raise _not_so(event, "answers what was not asked, or has a wrong number")
+            raise _not_so(event, "answers no ask, or has a wrong number")
         group = _label(event)
         if attempt is not None and not {*attempt.group} <= {*group}:
             raise _not_so(event, "has another group than its ask")
@@ -493,7 +502,7 @@ class State:
         if found is None:
             self.differences.append(f"event {event['n']}: the study stopped where this machine would have gone on")
         elif not self._agrees(found) or found["pulls"] != event["pulls"]:
-            self.differences.append(f"event {event['n']} has another verdict than what was measured gives, {found}")
+            self.differences.append(f"event {event['n']} has another verdict than the measurements give, {found}")
 
     def _resumed(self, event: Event) -> None:
         if not self.stopped:
@@ -569,7 +578,7 @@ def _label(event: Event) -> GroupLabel:
         return ()
     label = group_label(event["group"])
     if not label or dict(label) != event["group"]:
-        raise _not_so(event, "has a group that is no label")
+        raise _not_so(event, "has a group that is not a label")
     return label
 
 

@@ -204,7 +204,8 @@ class Study:
         with self._writing(worker) as transaction:
             one = requests.find_ask(transaction.state, ask)
             if one.state is AskState.TOLD:
-                raise Conflict(f"ask {one.id} has a result; `void` that if it does not count.")
+                results = ", ".join(map(str, one.results))
+                raise Conflict(f"ask {one.id} has a result; `void` measurement {results} if it does not count.")
             if one.state is AskState.OPEN:
                 transaction.write(Kind.FAILED, ask=one.id, reason=check_text("reason", reason))
 

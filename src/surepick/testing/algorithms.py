@@ -10,6 +10,7 @@ from typing import Any, final
 import numpy as np
 from scipy.stats import binom
 
+from surepick.algorithms import check_algorithm_object
 from surepick.algorithms.static import Uniform
 from surepick.arms.base import ArmSet, VectorSet
 from surepick.errors import InvalidInput
@@ -74,11 +75,7 @@ def check_algorithm(
         >>> check_algorithm("rage")
         >>> check_algorithm("lin-halving", budget=400)
     """
-    if isinstance(algorithm, type):
-        raise InvalidInput(
-            "`algorithm` must be a name or an object such as `surepick.algorithms.Rage()`, got the class "
-            f"{algorithm.__name__}; write `{algorithm.__name__}()`, with its options in the brackets."
-        )
+    check_algorithm_object(algorithm)
     if arms is None:
         arms, theta = DEFAULT_ARMS, DEFAULT_THETA if theta is None else theta
     if budget is not None and budget < LEAST_BUDGET:
@@ -198,7 +195,7 @@ def _asks_arms(trial: Trial) -> None:
             if trial.is_vectors:
                 trial.arms.checked(arm)
             else:
-                assert 0 <= arm < len(trial.rows), f"{arm} is no row number of {len(trial.rows)} arms"
+                assert 0 <= arm < len(trial.rows), f"{arm} is not a row number of {len(trial.rows)} arms"
             learner.tell(arm, measure(arm))
 
 

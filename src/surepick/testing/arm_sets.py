@@ -55,7 +55,7 @@ class ArmSetContract:
             return VectorChecks(made, self.make(), epsilon=self.epsilon, tolerance=self.tolerance)
         lacking = _lacking(made, ArmSet)
         assert not lacking, (
-            f"{type(made).__name__} is no set of arms: a set of rows needs {lacking} as well, a set of vectors "
+            f"{type(made).__name__} is not a set of arms: a set of rows needs {lacking} as well, a set of vectors "
             f"{_lacking(made, VectorSet)}"
         )
         return RowChecks(made, self.make(), tolerance=self.tolerance)

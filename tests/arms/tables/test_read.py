@@ -116,6 +116,7 @@ def test_one_column_is_enough(tmp_path: Path) -> None:
         ("u;v\n20 %;0\n2,5;1\n3;2\n", r"line 2: column 'u' .* got '20 %'; write a number with a decimal comma there"),
         ("u;v\n20 %;0,5\n2;1\n3;2\n", r"line 2: column 'u' .* got '20 %'; write a number with a decimal comma there"),
         ("u;v\n20 %;0.5\n2;1\n3;2\n", r"line 2: column 'u' .* got '20 %'; write a number with a decimal point there"),
+        ("u;v\n20 mg;0.5\n2;1\n3;2\n", r"got '20 mg'; write a number .* there, without a unit, or leave out the row"),
         ('u;v\n1.234,5;0\n2;1\n3;2\n', r"line 2: column 'u' is mostly numbers, got '1.234,5'"),
         ("u;v\n1,5;0\n2.5;1\n3;2\n", r"line 3: column 'u' has decimal points and decimal commas, here '2.5'"),
         ('u,v\n1.5,0\n"2,5",1\n3.5,2\n', r"line 3: column 'u' has decimal points and decimal commas, here '2,5'"),
@@ -308,7 +309,7 @@ def test_formulas_say_which_features_there_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"formula": "tempp * solvent"}, r"names 'tempp', which is no column; did you mean 'temp'\? The columns are"),
+        ({"formula": "tempp * solvent"}, r"names 'tempp', which is not a column; did you mean 'temp'\? The columns"),
         ({"formula": "temp +"}, "cannot be used: 'temp .' cannot be read"),
         ({"formula": "y ~ temp"}, "the features alone"),
         ({"formula": "temp | time"}, "the features alone"),
@@ -709,3 +710,24 @@ def test_equal_names_are_said_before_a_cost_that_is_no_number(tmp_path: Path) ->
     """The first thing to mend."""
     with pytest.raises(InvalidInput, match="'A' is in lines 2 and 4"):
         read(tmp_path, "name,u,c\nA,1,x\nB,2,y\nA,3,z\n", cost_column="c")
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        ("15,3 10,1 8,9 221 13 18,8", "u is 221 in line 5, and 8.9 to 18.8 in all other rows; a slip for 22.1?"),
+        ("15,3 10,1 8,9 151 13 18,8", "u is 151 in line 5, and 8.9 to 18.8 in all other rows; a slip for 15.1?"),
+        ("1 10 100 1000 10 1", ""),  # doses
+        ("15 10 9 151 151 18", ""),  # twice is no slip
+        ("15 10 9 60 13 18", ""),  # less than five times
+        ("15 10 9 4000 13 18", ""),  # no shifted point explains it
+        ("15 10 151", ""),  # too few rows
+    ],
+)
+def test_a_number_with_a_shifted_decimal_point_is_pointed_out(tmp_path: Path, cells: str, said: str) -> None:
+    """It would be the row that is measured most."""
+    rows = [f"R-{n};{cell};{n % 2}" for n, cell in enumerate(cells.split())]
+    (tmp_path / "arms.csv").write_text("\n".join(["name;u;v", *rows]) + "\n")
+    attention = " ".join(sp.read_arms(tmp_path / "arms.csv").roles.attention)
+    assert ("a slip for" in attention) == bool(said)
+    assert said in attention

@@ -14,7 +14,8 @@ from scipy.stats import binom
 
 import surepick as sp
 from surepick.core.betting.block import Block
-from surepick.core.betting.wealth import BaseWealth, EpsilonWealth, TopMWealth, Wealth
+from surepick.core.betting.top_m import TopMWealth
+from surepick.core.betting.wealth import BaseWealth, EpsilonWealth, Wealth
 
 DELTA, N_RUNS, N_BLOCKS, N_EACH = 0.1, 60, 30, 4
 ARMS, PULLS = sp.FiniteArms(np.eye(2)), np.repeat(np.eye(2), N_EACH, axis=0)

@@ -217,3 +217,16 @@ def test_options_that_do_not_go_together_are_refused(wrong: dict[str, Any], matc
     for function in (sp.characteristic_time, sp.lower_bound):
         with pytest.raises(InvalidInput, match=match):
             function(np.eye(3), [1.0, 0.5, 0.2], **wrong)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"costs": [1.0, -5.0]}, r"^`costs` must be above 0, got a least cost of -5\.$"),
+        ({"noise_std": [1.0, 1.0, 1.0]}, r"^`noise_std` must be one number or .* 2 arms, got 3 numbers\.$"),
+    ],
+)
+def test_costs_and_noise_are_refused_in_their_own_words(options: dict[str, Any], message: str) -> None:
+    """A wrong cost is no matter of the noise."""
+    with pytest.raises(InvalidInput, match=message):
+        sp.characteristic_time([[1, 0], [0, 1]], [1.0, 0.0], **options)

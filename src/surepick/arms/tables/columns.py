@@ -59,6 +59,8 @@ _PRICE = re.compile(r"(?:[€$£]|EUR|USD|CHF|GBP)\s*[\d.,]+|[\d.,]+\s*(?:[€$�
 _WITH_UNIT = re.compile(r"[+-]?\d+(?:[.,]\d+)?\s*([^\s\d.,:;/+-]\S*)")
 # A remark without such a header has on average this many words. As many cells of a column are looked at.
 WORDY, LOOKED_AT = 3, 1_000
+# A number this many times all others may have a shifted decimal point.
+FAR = 5.0
 MOST_SUMMED = 50_000_000
 """Numbers that a search for mixtures adds up at most."""
 
@@ -246,6 +248,30 @@ def mixture_slips(table: Table, columns: Sequence[Column]) -> str:
     return ""
 
 
+def shifted_points(table: Table, columns: Sequence[Column]) -> list[str]:
+    """Return a warning for every column with one number far above all others that a shifted decimal point explains.
+
+    Such a row would be measured most of all. The two largest of the others are close to each other, as they are not in
+    doses such as 1, 10, 100, 1000.
+    """
+    said = []
+    for column in columns:
+        if column.numbers is None or table.n_rows < NEARLY or not (column.numbers > 0.0).all():
+            continue
+        *others, top = np.unique(column.numbers).tolist()
+        rows = np.flatnonzero(column.numbers == top)
+        if len(others) < 2 or len(rows) > 1 or top < FAR * others[-1] or others[-1] >= FAR * others[-2]:
+            continue
+        for meant in (top / 10.0, top / 100.0, top / 1000.0):
+            if 0.5 * others[0] <= meant <= 2.0 * others[-1]:
+                said.append(
+                    f"{quoted(column.title)} is {top:.12g} in {table.place(int(rows[0]))}, and {others[0]:.12g} to "
+                    f"{others[-1]:.12g} in all other rows; a slip for {meant:.12g}?"
+                )
+                break
+    return said
+
+
 def is_numbering(table: Table, title: str) -> bool:
     """Return whether a column is headed like a numbering, and has whole numbers that differ in nearly every row."""
     words = re.findall(r"[a-z#]+", title.lower())
@@ -315,8 +341,8 @@ def _typed_numbers(table: Table, title: str, filled: Mapping[int, Any], problems
             return None
         mark = "comma" if _writes_commas(table) else "point"
         advice = (
-            f"; write a number with a decimal {mark} there; if it is a category, spell its levels as words; if it "
-            f'names the arms, say name_column="{title}".'
+            f"; write a number with a decimal {mark} there, without a unit, or leave out the row; if it is a category, "
+            f'spell its levels as words; if it names the arms, say name_column="{title}".'
         )
         found = [plain_numbers([cell]) for cell in pointed]
         for row, text, number in zip(filled, texts, found, strict=True):

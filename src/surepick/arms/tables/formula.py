@@ -192,7 +192,9 @@ class _Checker:
         column = self._names.get(name, name)
         if column not in self._columns:
             meant = what_was_meant(column, self._columns, "columns")
-            raise InvalidInput(f"the formula {_short(self._formula)!r} names {column!r}, which is no column; {meant}")
+            raise InvalidInput(
+                f"the formula {_short(self._formula)!r} names {column!r}, which is not a column; {meant}"
+            )
         return self._columns[column]
 
     def features(self, call: ast.Call) -> int:
@@ -226,7 +228,8 @@ class _Checker:
         if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name):
             name = f"{func.value.id}.{func.attr}"
         if name not in known:
-            raise self._refusal(func, f"is no function that a formula may call; these are {', '.join(_shown(known))}")
+            allowed = ", ".join(_shown(known))
+            raise self._refusal(func, f"is not a function that a formula may call; these are {allowed}")
         for option in call.keywords:
             if option.arg not in known[name]:
                 allowed = ", ".join(known[name]) or "none"

@@ -24,6 +24,7 @@ from surepick.arms.tables.columns import (
     read_column,
     repeated,
     seems_a_name,
+    shifted_points,
     text_of,
 )
 from surepick.arms.tables.joining import NAME_HEADERS, read_joining, written_table
@@ -195,7 +196,13 @@ def read_arms(  # noqa: PLR0913 (every argument is an option of its own)
         cost=cost_column,
         dropped=tuple(f"{quoted(title)} ({why})" for title, why in (read.choice.dropped | terms.dropped).items()),
         not_used=read.not_used(),
-        attention=(*read.attention(), *filter(None, [mixture_slips(table, read.columns)]), *_saturated(arms, alike)),
+        attention=(
+            *(text for column in read.columns for text in column.attention()),
+            *shifted_points(table, read.columns),
+            *filter(None, [mixture_slips(table, read.columns)]),
+            *_saturated(arms, alike),
+            *read.hints(),
+        ),
         alike=tuple(tuple(map(label, group)) for group in alike),
     )
     shown = without_numbers(table, _titles(table, drop) or [])
@@ -304,10 +311,9 @@ class _Read:
     aside: dict[str, Column]
     """The columns of noise and cost, by option."""
 
-    def attention(self) -> list[str]:
-        """Return warnings for the user; the last one is about columns that surepick left out by itself."""
-        said = [text for column in self.columns for text in column.attention()]
-        return [*said, f"To use a dropped column, {self._advice}"] if self.choice.taken_for else said
+    def hints(self) -> list[str]:
+        """Return how to use columns that surepick left out by itself."""
+        return [f"To use a dropped column, {self._advice}"] if self.choice.taken_for else []
 
     def not_used(self) -> str:
         """Name the columns that surepick left out by itself; "" if there are none."""

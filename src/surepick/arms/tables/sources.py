@@ -44,6 +44,11 @@ def parse_number(text: str) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
+def without_unit(text: str) -> str:
+    """Return the advice on a cell that begins with a number and is none, such as "18,2 MPa"; "" for other text."""
+    return "; leave out the unit" if re.match(r"[+-]?\d", text.strip()) else ""
+
+
 def plain_numbers(cells: Sequence[str]) -> Array | None:
     """Return the cells as numbers with decimal points, NaN and infinities included; None if a cell is not a number."""
     values = [_float(cell) for cell in cells]
@@ -229,7 +234,7 @@ def open_table(source: Any, *, sheet: str | None = None, title: str = "the data 
         if suffix == ".xls":
             raise InvalidInput(f"{path} is in the Excel format of before 2007; save it as .xlsx or .csv.")
         if suffix in NO_TABLES:
-            raise InvalidInput(f"{path} is no table; a table is a .csv, .xlsx, .parquet, .arrow or .npy file.")
+            raise InvalidInput(f"{path} is not a table; a table is a .csv, .xlsx, .parquet, .arrow or .npy file.")
         if suffix in COLUMN_FILES:
             return _read_columns(path)
         return _read_npy(path) if suffix == ".npy" else read_csv(path)

@@ -166,7 +166,7 @@ def _check_factors(read: Any, known: Mapping[str, Values], formula: str) -> None
         if method == "python":
             check_call(factor.expr, known, formula)
         elif method != "literal" and factor.expr not in known:
-            raise InvalidInput(f"the formula {formula!r} names {factor.expr!r}, which is no column; name columns.")
+            raise InvalidInput(f"the formula {formula!r} names {factor.expr!r}, which is not a column; name columns.")
 
 
 def _readable(name: str, categories: Mapping[str, Mapping[str, str]]) -> str:
@@ -190,4 +190,4 @@ def _said(formula: str, why: str, titles: Sequence[str]) -> str:
     if unknown is None:
         return f"the formula {formula!r} cannot be used: {' '.join(why.split())}"
     meant = what_was_meant(unknown[1], titles, "columns")
-    return f"the formula {formula!r} names {unknown[1]!r}, which is no column; {meant}"
+    return f"the formula {formula!r} names {unknown[1]!r}, which is not a column; {meant}"

@@ -21,7 +21,7 @@ import typer
 from surepick._texts import control_in
 from surepick.cli.options import grouped, says
 from surepick.errors import InvalidInput, SurepickError
-from surepick.learning.groups import GroupLabel, group_label
+from surepick.learning.groups import FACTOR, GroupLabel, group_label
 from surepick.reporting.study_words import typed_group
 
 if TYPE_CHECKING:
@@ -167,8 +167,9 @@ class StudyOptions(StorageOptions):
         worker = None
         if words.startswith(("ask", "tell", "correct")):
             worker = self.author or (_only_worker(study) if words.startswith("ask") else None)
-        named = words if worker is None else f"{words} {shlex.join(['--worker', worker])}"
-        return self.command(named, study.storage, study.name)
+        more = group_flags(study) if words.startswith("ask") else []
+        more += [] if worker is None else ["--worker", worker]
+        return self.command(f"{words}{' ' if more else ''}{shlex.join(more)}", study.storage, study.name)
 
 
 def _only_worker(study: "Study") -> str | None:
@@ -178,6 +179,19 @@ def _only_worker(study: "Study") -> str | None:
     """
     workers = {one.by for one in study.state.attempts.values()}
     return next((name for name in workers if not {*"@:"} & {*name}), None) if len(workers) == 1 else None
+
+
+def group_flags(study: "Study") -> list[str]:
+    """Return the options that label a measurement, each level in capitals; none if no label is needed or known.
+
+    A study with offsets of groups needs the label of every measurement. Its last label says which factors it has.
+    """
+    state = study.state
+    if study.learner.spec.groups != "offset" or state.group_by is not None:
+        return []
+    last = next((one.group for one in reversed(state.measurements) if one.group), (("day", ""),))
+    levels = [factor.upper() if factor == FACTOR else f"{factor}={factor.upper()}" for factor, _ in last]
+    return [word for level in levels for word in ("--group", level)]
 
 
 Groups = Annotated[

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from surepick.study.study import Study
 
 
-Reason = Annotated[str, says("Why, in a few words; the certificate shows it.")]
+Reason = Annotated[str, says("The reason, in a few words; the certificate shows it.")]
 Id = Annotated[int, typer.Argument(metavar="MEASUREMENT", help="Number of the measurement, see surepick measurements.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the study.", autocompletion=complete_studies)]
 
@@ -42,7 +42,7 @@ class ExportContent(StrEnum):
 
 @command
 def measurements(*, where: StudyOptions, output: Output = Format.TABLE) -> int:
-    """List all measurements with their numbers. Void and corrected ones are marked."""
+    """List all measurements with their numbers. Marks show void and corrected measurements."""
     with where.loaded() as study:
         state = study.state
         if output is not Format.TABLE:
@@ -139,8 +139,9 @@ def audit(
         printing.say(f"{planned} check pulls are planned." if planned != 1 else "One check pull is planned.")
         if planned and wanted == "auto":
             printing.say(
-                "Why so many: they show a misfit of half the lead, which could make the answer wrong, unless that "
-                "takes more than twice the pulls so far and more than twenty of every arm. Fewer: surepick audit N."
+                "Check pulls look for a misfit of half the lead, because such a misfit could make the answer wrong. "
+                "surepick plans at most twice the pulls so far, or twenty of every arm if that is more. "
+                "Fewer: surepick audit N."
             )
         if planned:
             printing.say(f"Next: {where.next(f'ask -n {planned}', study)}")
@@ -148,7 +149,7 @@ def audit(
 
 
 class OfGroups(StrEnum):
-    """What follows from the labels of measurements."""
+    """How surepick uses the labels of measurements."""
 
     WATCH = "watch"
     OFFSET = "offset"
@@ -157,22 +158,22 @@ class OfGroups(StrEnum):
 @command
 def reopen(  # noqa: PLR0913 - every argument is an option of its own
     *,
-    reason: Annotated[str | None, says("Why, in a few words; the log keeps it.")] = None,
+    reason: Annotated[str | None, says("The reason, in a few words; the log keeps it.")] = None,
     delta: Annotated[float | None, says("New risk.")] = None,
     epsilon: Annotated[float | None, says("New tolerance.")] = None,
-    budget: Annotated[float | None, says("What may be spent from here on (default: the rest of the budget).")] = None,
-    rounds: Annotated[int | None, says("How many more batches there may be (default: those that are left).")] = None,
+    budget: Annotated[float | None, says("Budget from here on (default: the rest of the budget).")] = None,
+    rounds: Annotated[int | None, says("Most batches from here on (default: the rest of the batches).")] = None,
     m: Annotated[int | None, says("How many of the best arms to find.")] = None,
     groups: Annotated[OfGroups | None, says("Allow for offsets of groups from here on (offset), or watch.")] = None,
     join: Annotated[Path | None, says("Arms to add: a file with a column for each feature and one of names.")] = None,
     retire: Annotated[list[str] | None, says("Arms to remove, by name: A,B.")] = None,
     name_column: Annotated[str | None, says("Column with the names of the added arms.")] = None,
-    dry_run: Annotated[bool, says("Say what stays evidence, and change nothing.", "--dry-run")] = False,
+    dry_run: Annotated[bool, says("Show which results stay evidence, and change nothing.", "--dry-run")] = False,
     where: StudyOptions,
 ) -> int:
     """Reopen a study after a verdict, or change arms or options. Evidence is kept as far as the proof allows."""
     if reason is None and not dry_run:
-        raise InvalidInput("--reason must say why in a few words; or look first what is kept, with --dry-run.")
+        raise InvalidInput("--reason must say why in a few words; to see first which evidence is kept, give --dry-run.")
     given: dict[str, Any] = {"delta": delta, "epsilon": epsilon, "budget": budget, "rounds": rounds, "m": m}
     given["groups"] = None if groups is None else groups.value
     changes = {name: value for name, value in given.items() if value is not None}
@@ -195,7 +196,7 @@ def reopen(  # noqa: PLR0913 - every argument is an option of its own
         arms = "" if study.status.n_arms is None else f" with {study.status.n_arms:,} arms"
         printing.say(f"Study {study.name} is open again{arms}; its verdicts stay on record.")
         if dropped:
-            printing.say(f"No longer awaited: ask {dropped}; results are welcome all the same.")
+            printing.say(f"surepick no longer waits for ask {dropped}, but still records a result.")
         printing.say(printing.registration_words(study))
         if study.stopped:
             printing.say("The evidence that is kept decides: there is a verdict already.")
@@ -337,7 +338,7 @@ def import_command(
         labels = with_columns(study, path, groups, asks=True).of_file
         columns = {"option_column": option_column, "value_column": value_column}
         told = _imported(study, path, where.who, {**labels, **columns})
-        counts = "they count as evidence" if is_evidence else "they guide what is asked next, and are no evidence"
+        counts = "they count as evidence" if is_evidence else "they guide the next asks, and are no evidence"
         if told[0].id <= n_before:
             counts = "they were told before: nothing changed"
         printing.say(f"{len(told)} results of {path} are in study {study.name}; {counts}.")

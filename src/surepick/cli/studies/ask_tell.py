@@ -27,7 +27,16 @@ from surepick.cli.options import (
     says,
 )
 from surepick.cli.output import Code, Format, check_targets, print_error, print_roles, results
-from surepick.cli.studies import GroupOptions, Groups, StorageOptions, StudyOptions, command, group_of, printing
+from surepick.cli.studies import (
+    GroupOptions,
+    Groups,
+    StorageOptions,
+    StudyOptions,
+    command,
+    group_flags,
+    group_of,
+    printing,
+)
 from surepick.errors import EntryWarning, InvalidInput, SurepickError, listed
 from surepick.reporting.study_words import (
     IF_SLIP,
@@ -90,7 +99,8 @@ def create(  # noqa: PLR0913 (every argument is an option of its own)
         str, says('How long an ask is kept for its worker: "30m", "2h", "3d", or "none" for ever.')
     ] = "1d",
     group_by: Annotated[
-        Factor | None, says("Label every value with the worker who tells it: a bench that reads high is then seen.")
+        Factor | None,
+        says("Label every value with the worker who tells it. surepick then sees a bench that reads high."),
     ] = None,
 ) -> int:
     """Create a study from a file of arms. The study lives in one file, for several people and many days."""
@@ -117,9 +127,12 @@ def create(  # noqa: PLR0913 (every argument is an option of its own)
     if place.exists:
         with place.opened() as storage:
             if name in storage.names():
+                go_on = place.command("ask", storage, name)
+                is_new = any(one.name == name and one.n_events == 1 for one in storage.summaries())
+                anew = f", begin anew ({place.command(shlex.join(['delete', name]), storage, name)})" if is_new else ""
                 raise InvalidInput(
-                    f"there is a study {name!r} in {storage.address} already; go on with it "
-                    f"({place.command('ask', storage, name)}), or choose another --name."
+                    f"there is a study {name!r} in {storage.address} already, with its arms as they were; go on with "
+                    f"it ({go_on}){anew}, or choose another --name."
                 )
     own, settings = arms_and_settings(source, value, table, learner)
     # By its address: what is refused makes no file.
@@ -129,7 +142,7 @@ def create(  # noqa: PLR0913 (every argument is an option of its own)
         print_roles(results(), f"arms: {own.describe(settings['model'])}")
         printing.say(f"Study {name} is in {storage.address}: {printing.aim_words(study)}.")
         printing.say(printing.registration_words(study))
-        printing.say(f"Next: {place.command('ask', storage, name)}")
+        printing.say(f"Next: {place.command(shlex.join(['ask', *group_flags(study)]), storage, name)}")
     return Code.OK
 
 
@@ -196,7 +209,7 @@ def ask(
         if len(mine) > len(asks):
             n = len(mine) - len(asks)
             printing.say(f"{n} more {'is' if n == 1 else 'are'} open: {where.next('pending', study)}")
-        printing.say(f"Next: {where.next(f'tell {asks[0].id} VALUE', study)}")
+        _say_next(study, asks, f"tell {asks[0].id} VALUE", where)
     return Code.OK
 
 
@@ -226,11 +239,31 @@ def _write_asks(study: "Study", asks: "Sequence[StudyAsk]", output: AskFormat) -
 def _say_sheet(study: "Study", asks: "Sequence[StudyAsk]", sheet: Path, where: StudyOptions) -> None:
     from surepick.study.exchange import write_sheet  # noqa: PLC0415 (`--help` stays quick)
 
-    write_sheet(asks, sheet)
+    write_sheet(asks, sheet, has_commas=study.state.roster.has_decimal_commas)
     n = len(asks)
     printing.say(f"{n} ask{'' if n == 1 else 's'} in {sheet}: fill in the column value, and leave the column ask.")
     printing.say_order(study)
-    printing.say(f"Next: {where.next(shlex.join(['tell', '--file', str(sheet)]), study)}")
+    _say_next(study, asks, shlex.join(["tell", "--file", str(sheet)]), where)
+
+
+def _say_next(study: "Study", asks: "Sequence[StudyAsk]", words: str, where: StudyOptions) -> None:
+    """Say how to tell the values of these asks, with their label if they need one and have none."""
+    ids, state = {one.id for one in asks}, study.state
+    labels = [*(one.group for one in state.attempts.values() if one.id not in ids)]
+    labels += [one.group for one in state.measurements]
+    known = {factor for label in labels for factor, _ in label}
+    if known and (new := {factor for one in asks for factor in one.group} - known):
+        slip = where.next(f"fail {' '.join(map(str, ids))} --reason mistyped", study)
+        printing.say(
+            f"Labels so far have {listed(sorted(known))}, and {listed(sorted(new))} is new. If that is a slip: {slip}"
+        )
+    flags = [] if all(one.group for one in asks) else group_flags(study)
+    if flags:
+        printing.say(
+            "Some of these asks do not say where or when they are measured, which --groups offset needs with each "
+            "value. Say it with the next asks: pairs of arms then stay in one group."
+        )
+    printing.say(f"Next: {where.next(' '.join([words, *flags]), study)}")
 
 
 def _say_why_none(study: "Study", where: StudyOptions) -> None:
@@ -302,6 +335,7 @@ def _tell_file(file: Path, groups: GroupOptions, where: StudyOptions, output: Fo
             told = study.tell_file(file, worker=where.who, **groups.of_file, questions=False)
         if told or output is not Format.TABLE:
             _say_told(study, told, n_before, where, output, asks=not yes)
+            _say_missing(study, file, where, output)
         elif changed := _changed_columns(study, file):
             raise InvalidInput(
                 f"{file} has no value in the column value, but other cells were filled in or changed, in {changed}; "
@@ -310,6 +344,18 @@ def _tell_file(file: Path, groups: GroupOptions, where: StudyOptions, output: Fo
         else:
             printing.say(f"{file} has no value yet; fill in the column value.")
     return Code.OK
+
+
+def _say_missing(study: "Study", file: Path, where: StudyOptions, output: Format) -> None:
+    """Say which asks of a sheet have no value yet, and what to do if a sample is lost."""
+    from surepick.arms.tables.sources import open_table  # noqa: PLC0415 (`--help` stays quick)
+    from surepick.study.exchange import asks_in  # noqa: PLC0415
+
+    if output is not Format.TABLE or study.stopped:
+        return
+    if left := [one.id for one in asks_in(study.state, open_table(file)) if one.id in study.state.open]:
+        numbers, lost = listed([f"ask {one}" for one in left]), where.next(f"fail {left[0]} --reason WHY", study)
+        printing.say(f"No value yet for {numbers}. If a sample is lost: {lost}")
 
 
 def _changed_columns(study: "Study", file: Path) -> str:
@@ -474,7 +520,7 @@ def _after_withdrawal(study: "Study", where: StudyOptions) -> Iterator[str]:
         yield f"  {where.next('reopen --groups offset --reason WHY', study)}"
         return
     if result.repeated or learner.model != "linear" or not study.state.roster.is_enumerable:
-        yield "Next: do what the sentence above says; no answer of this study must be used."
+        yield "Next: follow the advice above. Do not use any answer of this study."
         return
     is_binary = looks_pass_fail(result)
     yield IF_SLIP if learner.state.settled.model.has_slip and not is_binary else NOT_USABLE
@@ -487,7 +533,7 @@ def _after_withdrawal(study: "Study", where: StudyOptions) -> Iterator[str]:
     for line in _again(study, where, "--interactions", without=("noise_std",) if learnt else ()):
         yield f"  {line}"
     yield "Without a model, one mean for each arm: the same with --model unstructured for --interactions."
-    yield "Between the two: --misfit SIZE allows every mean to be SIZE beside the linear one."
+    yield "A middle way: --misfit SIZE allows every mean to be off its linear fit by SIZE."
     if means := own_means(study.state):
         yield f"Estimate, not a guarantee: by their own means, without the model, {means}."
 
@@ -567,20 +613,21 @@ def say_standing(study: "Study", where: StudyOptions) -> None:
 
 @command
 def fail(
-    ask: Annotated[int, typer.Argument(metavar="ASK", help="Number of the ask.")],
+    asks: Annotated[list[int], typer.Argument(metavar="ASK", help="Numbers of asks.")],
     *,
-    reason: Annotated[str, says("Why, in a few words; the log keeps it.")] = "",
+    reason: Annotated[str, says("The reason, in a few words; the log keeps it.")] = "",
     where: StudyOptions,
 ) -> int:
-    """Give up an ask; the study asks for it again. Once you have seen a value, you must tell the value."""
+    """Give up asks; the study asks for them again. Once you have seen a value, you must tell the value."""
     with where.loaded() as study:
-        was_open = ask in study.state.open
-        if was_open and not reason and sys.stdin.isatty():
+        were_open = {ask for ask in asks if ask in study.state.open}
+        if were_open and not reason and sys.stdin.isatty():
             reason = _typed("Why is it given up? The log keeps the reason, and certificates show it: ")
-        study.fail(ask, reason=reason, worker=where.who)
-        printing.say(failed_words(study.state, ask, was_open=was_open))
-        if was_open and not reason:
-            printing.say("No reason is in the log, and a certificate says so; give the next one by --reason.")
+        for ask in dict.fromkeys(asks):
+            study.fail(ask, reason=reason, worker=where.who)
+            printing.say(failed_words(study.state, ask, was_open=ask in were_open))
+        if were_open and not reason:
+            printing.say("The log has no reason, and a certificate says so. Next time give a reason by --reason.")
     return Code.OK
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from surepick._texts import shown
+from surepick._version import __version__
 from surepick.cli.options import Output, says
 from surepick.cli.output import Code, Format, check_targets, results, stages, to_json
 from surepick.cli.studies import StudyOptions, command, printing
@@ -32,9 +33,7 @@ N_SHOWN = 4
 OUTCOMES = {
     "ok": "All of it follows from the log{within}. {claim}",
     "not ok": "Do not rely on this certificate with this log.",
-    "unchecked": (
-        "This version cannot check all of the certificate: use version {version}. From the log follows: {claim}"
-    ),
+    "unchecked": "This version cannot check all of the certificate{elsewhere}. The log proves this: {claim}",
 }
 """The last line of a check."""
 
@@ -220,11 +219,15 @@ def verify(
     log: Annotated[
         Path | None, says("The log, as surepick export writes it: .csv, .parquet or .json (needed).")
     ] = None,
-    public_key: Annotated[Path | None, says("Key of who must have signed it, a .pem file.")] = None,
+    public_key: Annotated[Path | None, says("Public key of the signer that you expect, a .pem file.")] = None,
     tokens: Annotated[Path | None, says("Write the time stamps of the log to this folder, for openssl.")] = None,
     arms: Annotated[Path | None, says("Your copy of the file of arms, if the log has them in a file.")] = None,
     trust: Annotated[
-        bool, says("Do whatever the log asks for: however long it takes, and with the files it names.", "--trust")
+        bool,
+        says(
+            "Trust the log: do all that it asks for, however long, and read the files that it names.",
+            "--trust",
+        ),
     ] = False,
     output: Output = Format.TABLE,
 ) -> int:
@@ -257,7 +260,8 @@ def verify(
         for limit in found.limits:
             printing.say(f"Limit: {limit}")
         within = ", within the limits above" if found.limits else ""
-        printing.say(OUTCOMES[found.outcome].format(claim=found.claim, version=said.get("version"), within=within))
+        elsewhere = "" if said.get("version") == __version__ else f": use version {said.get('version')}"
+        printing.say(OUTCOMES[found.outcome].format(claim=found.claim, elsewhere=elsewhere, within=within))
     if tokens is not None:
         _write_tokens(found.anchors, tokens, output)
     return {"ok": Code.OK, "not ok": Code.FAILURE, "unchecked": Code.UNCHECKED}[found.outcome]
@@ -284,7 +288,7 @@ def anchor(
     sign: Annotated[Path | None, says("Sign the head with this Ed25519 private key, a .pem file.")] = None,
     where: StudyOptions,
 ) -> int:
-    """Keep proof in the log that its events existed by now. Without options: show what to have time-stamped."""
+    """Keep proof in the log that its events existed by now. Without options, print the hash to be time-stamped."""
     from surepick.arms.tables.sources import refusing  # noqa: PLC0415 (`--help` stays quick)
 
     with where.loaded() as study:

@@ -55,7 +55,7 @@ def aim_words(study: "Study") -> str:
     if near and learner.task.target is not None:
         near = f", give or take {learner.epsilon:g}"
     parts = [f"{sought}{near}, {risk}", learner.noise_model.summary()]
-    if spec.groups == "offset":
+    if spec.has_offsets:
         parts.append("days, benches and plates may read high or low")
     is_all = ", all of them measured" if learner.task.spends_all else ""
     if spec.rounds is not None:
@@ -224,7 +224,7 @@ def plan_words(study: "Study") -> str:
     if now.is_spent:
         return f"{' '.join(said)}; the budget allows no more."
     if status.n_planned:
-        return f"{' '.join(said)}, {status.n_planned} more planned: a batch of up to {status.n_planned} loses nothing."
+        return f"{' '.join(said)}, {status.n_planned} more planned: ask for as many at once without a loss."
     return f"{' '.join(said)}; the next ask makes a new plan."
 
 

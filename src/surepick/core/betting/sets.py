@@ -33,7 +33,6 @@ import numpy as np
 
 from surepick.arms.base import ArmSet
 from surepick.core.betting.wealth import BaseWealth, Bets, Placed
-from surepick.errors import InvalidInput
 from surepick.types import Array, BoolArray, IntArray
 
 # Bytes that inside and outside of all accounts may take, each.
@@ -224,8 +223,7 @@ class SetWealth(BaseWealth):
 
     def __init__(self, candidates: ArmSet, *, m: int, **options: Any) -> None:
         super().__init__(candidates, **options)
-        if self.epsilon > 0.0 or self.misfit > 0.0:
-            raise InvalidInput("no proof says what accounts of several leaders bear with slack, or with a misfit.")
+        self._refuse_slack()
         self.m, self._most = m, most_accounts(candidates.n_arms, m)
         nothing = np.zeros((1, candidates.n_arms), dtype=bool)
         self._open = Accounts(nothing, nothing, np.zeros(1))

@@ -17,18 +17,7 @@ also be started at any e-value against "a is the best" from earlier results, whi
 the wealth of an earlier rule: `go_on`. docs/guarantee.md has the proofs (Theorem 3; with slack Theorem 5; blocks that
 overlap in time Theorem 4; earlier results Theorem 6).
 
-**The m best** (`TopMWealth`). S the m best in truth; J the team: of the candidates not rejected, the m with the best
-estimates; V[u, j] the log wealth of the member u against j outside the team, 0 at the start; price = log(m/delta).
-
-If j is in S but not in J, some member u of J is not in S, hence theta'(u - j) <= 0: but which one is unknown. So every
-member has an account of its own against j, and j is rejected for good once the smallest, min over u in J of V[u, j],
-has reached the price. When m candidates are left, they are the answer. When the team changes between blocks, with
-low[j] the smallest V[u, j] of the members u that leave,
-
-    a member that stays goes on with min(V[u, j], low[j]), and a new one begins with low[j];
-    a candidate that joins keeps its smallest account until it leaves, and all accounts against it go on from there.
-
-Why it is valid: docs/guarantee.md, Theorem 29. `core.betting.sets` needs fewer pulls, and memory for its accounts.
+`core.betting.sets` and `core.betting.top_m` have the wealth for the m best.
 
 The proofs require of a caller:
  * the arms of a block are fixed before its first result;
@@ -131,10 +120,10 @@ class Placed:
         return np.where(np.isnan(won), 0.0, won)
 
 
-def _moved(log_wealth: Array, rows: IntArray) -> Array:
+def moved(log_wealth: Array, rows: IntArray) -> Array:
     """Return log wealth (K,) by new numbers of the candidates; 0 for those that are new (-1)."""
-    moved: Array = np.where(rows >= 0, log_wealth[rows], 0.0)
-    return moved
+    found: Array = np.where(rows >= 0, log_wealth[rows], 0.0)
+    return found
 
 
 class BaseWealth(ABC):
@@ -180,6 +169,11 @@ class BaseWealth(ABC):
         self._common = np.zeros(candidates.n_arms)
         self._led: tuple[int, Array, int] | None = None
         self._level = np.zeros(candidates.dim) if level is None else check_vector("level", level, candidates.dim)
+
+    def _refuse_slack(self) -> None:
+        """Refuse slack and a misfit, for accounts of several leaders."""
+        if self.epsilon > 0.0 or self.misfit > 0.0:
+            raise InvalidInput("no proof says what accounts of several leaders bear with slack, or with a misfit.")
 
     def leading(self, theta: ArrayLike) -> int:
         """Return the candidate that would lead a block now, given an estimate; the answer once there is one."""
@@ -240,7 +234,7 @@ class BaseWealth(ABC):
             before: the earlier wealth; with slack, one without slack too.
             rows: the number (K,) that each candidate had there; -1: it had none, and its wealth starts at 1.
         """
-        self._common[:] = _moved(before._common, rows)  # noqa: SLF001 (of this class)
+        self._common[:] = moved(before._common, rows)  # noqa: SLF001 (of this class)
 
     def log_rejection(self) -> Array:
         """Return the log wealth (K,) by which candidates are rejected, as a fresh array; not with slack."""
@@ -529,113 +523,3 @@ class EpsilonWealth(BaseWealth):
             np.minimum(self._first, dropped, out=self._first)
         self._seats.pop(leader, None)
         self._seats = {leader: V, **self._seats}
-
-
-@final
-class TopMWealth(BaseWealth):
-    """Accounts of the m best. Memory: m numbers per candidate. Time: m passes over the candidates per block.
-
-    Args:
-        candidates: the rows that are compared; no two of them equal.
-        m: how many are sought.
-        options: of `BaseWealth`.
-    """
-
-    def __init__(self, candidates: ArmSet, *, m: int, **options: Any) -> None:
-        super().__init__(candidates, **options)
-        if self.epsilon > 0.0 or self.misfit > 0.0:
-            raise InvalidInput("no proof says what accounts of several leaders bear with slack, or with a misfit.")
-        self.log_price += math.log(m)
-        self.m = m
-        self._accounts: dict[int, Array] = {}  # V[u] (K,) by member, inf against members
-        self._kept = np.zeros(candidates.n_arms)  # of those in the team, the smallest account before
-
-    def begin(self, X: Array, rewards: Array) -> None:
-        """Ignore earlier results: their e-value is proved for the best alone."""
-
-    def go_on(self, before: BaseWealth, rows: IntArray) -> None:
-        """Start with the team and the accounts of an earlier rule, which sought as many."""
-        assert isinstance(before, TopMWealth)
-        now = {int(row): number for number, row in enumerate(rows)}
-        self._accounts = {now[u]: _moved(V, rows) for u, V in before._accounts.items()}  # noqa: SLF001 (of this class)
-        self._kept = _moved(before._kept, rows)  # noqa: SLF001
-
-    def conclude(self) -> None:
-        """Answer at once if as many are left as are sought."""
-        left = np.flatnonzero(self._left())
-        self.answer = int(left[0]) if len(left) == self.m else None
-
-    def log_rejection(self) -> Array:
-        """Return the smallest account (K,) against every candidate; for members what they keep."""
-        smallest = self._smallest()
-        return np.where(np.isinf(smallest), self._kept, smallest)
-
-    def members(self, theta: Array) -> list[int]:
-        """Return the candidates not rejected with the m best estimates, the best first."""
-        left = self._left()
-        first = self._candidates.best(theta, left)
-        others = self._candidates.rivals(first, theta, (), np.copy, self.m, left)
-        return [first, *others.index[: self.m - 1].tolist()]
-
-    def _left(self) -> BoolArray:
-        left: BoolArray = self._smallest() < self.log_price
-        left[list(self._accounts)] = True
-        return left
-
-    def _smallest(self) -> Array:
-        """Return the smallest account (K,) against every candidate; inf against members."""
-        return np.min(list(self._accounts.values()), axis=0) if self._accounts else self._kept.copy()
-
-    def _best(self, theta: Array) -> int:
-        """Return the candidate not rejected with the largest estimate."""
-        return self._candidates.best(theta, self._left())
-
-    def log_wealth(self, leader: int) -> Array:
-        """Return the smallest log wealth (K,) of any member against every candidate; inf against members."""
-        smallest = self._smallest()
-        smallest[leader] = np.inf
-        return smallest
-
-    def log_wealth_of(self, leaders: Sequence[int]) -> Array:
-        """Return the smallest log wealth (K,) that this team would begin a block with; inf against its members.
-
-        P(ever: S is not the team, and this is at least log(m/alpha) against all outside) <= alpha for each alpha.
-        """
-        smallest: Array = np.min(list(self._accounts_of(leaders)[0].values()), axis=0)
-        return smallest
-
-    def alternatives(self, leader: int) -> BoolArray:
-        """Return which candidates (K,) are not rejected, the leader aside; other members of the team are among them."""
-        left = self._left()
-        left[leader] = False
-        return left
-
-    def survivors(self, leader: int) -> BoolArray:
-        """Return the candidates (K,) that are not rejected: they hold the m best with probability 1 - delta, always."""
-        return self._left()
-
-    def _bet(self, theta: Array, leader: int, bets: Bets) -> int | None:
-        self._change(self.members(theta))
-        for u, V in self._accounts.items():
-            self._pay(u, bets, V)
-        return leader if np.count_nonzero(self._left()) == self.m else None
-
-    def _change(self, team: Sequence[int]) -> None:
-        """Make this the team, between two blocks."""
-        self._accounts, self._kept = self._accounts_of(team)
-
-    def _accounts_of(self, team: Sequence[int]) -> tuple[dict[int, Array], Array]:
-        """Return the accounts V[u] (K,) that a team begins a block with, and the kept accounts against its members."""
-        old, kept = self._accounts, self._kept
-        leavers = [u for u in old if u not in team]
-        joined = [u for u in team if u not in old]
-        low = np.min([old[u] for u in leavers], axis=0) if leavers else kept if not old else None
-        if low is None:
-            return old, kept
-        accounts = {u: np.minimum(old[u], low) if u in old else low.copy() for u in team}
-        kept = kept.copy()
-        kept[joined] = np.min(list(accounts.values()), axis=0)[joined]
-        for V in accounts.values():
-            V[leavers] = kept[leavers]
-            V[list(team)] = np.inf
-        return accounts, kept

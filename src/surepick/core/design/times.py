@@ -430,9 +430,10 @@ def _units(n_arms: int, noise_std: Any, costs: Any) -> "float | _Units":
     if costs is None and isinstance(stds, float):
         return stds
     prices = np.ones(n_arms) if costs is None else check_vector("costs", costs, n_arms)
-    if np.size(stds) not in (1, n_arms) or not (prices > 0.0).all():
+    if np.size(stds) not in (1, n_arms):
         raise InvalidInput(
-            f"`noise_std` must be one number or one for each of {n_arms} arms, and `costs` above 0, got "
-            f"{np.size(stds)} numbers and a least cost of {prices.min():g}."
+            f"`noise_std` must be one number or one for each of {n_arms} arms, got {np.size(stds)} numbers."
         )
+    if not (prices > 0.0).all():
+        raise InvalidInput(f"`costs` must be above 0, got a least cost of {prices.min():g}.")
     return _Units(stds * np.ones(n_arms), prices)

@@ -498,7 +498,7 @@ class SqlStorage:
         said = re.sub(r":[^:@\s]*@", ":***@", " ".join(str(error).split())[:300].rstrip(".;: "))  # a password
         advice = self._database.advice(error)
         if kind is OutcomeUnknown:
-            advice = f"whether it was written is not known, so read the log again; {advice}"
+            advice = f"surepick does not know whether it was written, so read the log again; {advice}"
         return kind(f"cannot {doing} {self.address}: {said}; {advice}.")
 
 

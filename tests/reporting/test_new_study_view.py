@@ -3,7 +3,7 @@
 import pytest
 
 import surepick as sp
-from surepick.reporting.plan_words import in_page, plan_view
+from surepick.reporting.new_study_view import in_page, plan_view
 
 
 @pytest.mark.parametrize(

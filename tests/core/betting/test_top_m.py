@@ -8,7 +8,8 @@ import pytest
 from scipy.stats import binom
 
 from surepick.arms.finite import FiniteArms
-from surepick.core.betting.wealth import TopMWealth, Wealth
+from surepick.core.betting.top_m import TopMWealth
+from surepick.core.betting.wealth import Wealth
 from surepick.errors import InvalidInput
 from surepick.types import Array
 from tests.blocks import block_of

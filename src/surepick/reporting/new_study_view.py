@@ -65,7 +65,7 @@ MORE: Mapping[str, OptionField] = {
     ),
     "calls": OptionField(
         "Calls: what the risk is about",
-        "Beside a threshold or a control alone. With fdr a small share of the calls may be wrong, "
+        "Only with a threshold or a control. With fdr a small share of the calls may be wrong, "
         "which saves measurements.",
         {"all": "all: hardly any call is wrong", "fdr": "fdr: few calls are wrong"},
     ),
@@ -81,17 +81,17 @@ MORE: Mapping[str, OptionField] = {
     "rounds": OptionField("Rounds, beside a batch", "The most batches. They take the place of the budget."),
     "pool": OptionField(
         "Pool: number of items, such as questions",
-        "Every arm has one fixed score on each item, and the best has the largest mean over all. For pass or fail, or "
-        "numbers between bounds.",
+        "Every arm has one fixed score on each item, and the best has the largest mean over all. Scores are pass or "
+        "fail, or numbers between bounds.",
     ),
     "noise": OptionField(
         "Noise, where the scatter is learnt",
-        "What is assumed of it: the less, the more measurements. Not for pass or fail, nor for bounds.",
+        "Weaker assumptions take more measurements. Leave this as it is for pass or fail, and for bounds.",
         {
             "same": "same: normal, as large for every arm",
             "per-arm": "per-arm: normal, larger for some arms",
             "symmetric": "symmetric: high and low are as likely, also with outliers",
-            "any": "any: the same for all arms, and nothing else",
+            "any": "any: the same for all arms",
         },
     ),
     "drift": OptionField(
@@ -100,7 +100,7 @@ MORE: Mapping[str, OptionField] = {
     ),
     "goal": OptionField(
         "Goal: what ends the study",
-        "A proved answer, or a budget that is spent to its end; the answer is then the best estimate.",
+        "The study ends with a proved answer, or with a spent budget. A spent budget answers with the best estimate.",
         {"confidence": "confidence: a proved answer", "fixed-budget": "fixed-budget: a spent budget"},
     ),
 }
@@ -184,7 +184,7 @@ def planned(arms: "TableArms", options: Mapping[str, Any], form: Mapping[str, st
         )
     if "pool" in options:
         raise InvalidInput(
-            'a "pool" has no plan: how many items it takes depends on how scores go together; leave "lead" empty.'
+            'a "pool" has no plan: its number of items depends on the correlation of the scores; leave "lead" empty.'
         )
     known = {name: value for name, value in options.items() if name in IN_PLAN}
     needs_scatter = not known.keys() & {"rewards", "reward_range", "noise_std"}
