@@ -15,7 +15,6 @@ from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, RedirectResponse
 
-from surepick._version import __version__
 from surepick.errors import InvalidInput, SurepickError
 from surepick.reporting import study_view
 from surepick.reporting.html import template as layout
@@ -47,9 +46,8 @@ def page(request: Request, template: str, *, who: Identity | None, status: int =
     base = request.app.state.settings.root_path
     may = {role: who is not None and who.role.includes(role) for role in Role}
     # The number pad of an iPhone has no minus sign, and no space between two values.
-    keypad = "text" if "iPhone" in request.headers.get("user-agent", "") else "decimal"
-    known = {"base": base, "who": who, "may": may, "keypad": keypad, "version": __version__}
-    text = layout(template, "surepick.server").render(**known, **values)
+    values["keypad"] = "text" if "iPhone" in request.headers.get("user-agent", "") else "decimal"
+    text = layout(template, "surepick.server").render(base=base, who=who, may=may, **values)
     return HTMLResponse(text, status)
 
 

@@ -146,9 +146,7 @@ class Results(Request):
     """Results without asks: one, or a list in the order of measuring, taken in as a whole or not at all."""
 
     results: Annotated[list[ArmValue], Field(min_length=1, max_length=MOST_ROWS)]
-    earlier: bool | None = Field(
-        default=None, description="True if these results are guidance; those of a list always are."
-    )
+    earlier: bool | None = Field(default=None, description="True: results that guide, as those of a list always do.")
 
 
 class Change(Request):
@@ -202,9 +200,7 @@ ListedStudy = _answer("ListedStudy", "A study in a list.", **dict.fromkeys(("nam
 StudyPage = _answer("StudyPage", "Studies, sorted by name.", studies=_list(ListedStudy), next=str | None)
 Asks = _answer("Asks", "Open asks.", asks=list[StudyAsk])
 Measured = _answer("Measured", "A measurement, as `surepick measurements --format json` has it.", **_of_measurement)
-Told = _answer(
-    "Told", "The recorded measurements, and questions about them.", measurements=_list(Measured), remarks=list[str]
-)
+Told = _answer("Told", "The measurements, and questions about them.", measurements=_list(Measured), remarks=list[str])
 MeasurementPage = _answer("MeasurementPage", "Measurements.", measurements=_list(Measured), next=int | None)
 Planned = _answer("Planned", "Check pulls that were planned.", n=int)
 LogRow = _answer("LogRow", "An event: its number, its text, and the hash of the chain.", n=int, text=str, hash=str)
