@@ -7,7 +7,7 @@ that ever joined, or its entries if it is a vector. A learner numbers the arms o
 
 import math
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final
@@ -405,16 +405,8 @@ def next_era(state: "State", join: Any, retired: Sequence[ArmKey], changes: Mapp
         InvalidInput: a change is not possible, or nothing changes in a study that is not over.
     """
     roster = state.roster
-    if state.learner.spec.items:
-        raise InvalidInput(
-            "a study of a pool has one era, in which every item is asked once in random order; begin another study."
-        )
-    if "earlier" in changes:
-        raise InvalidInput("`earlier` is fixed when a study begins: in later eras results from before are guidance.")
-    if (retired or join is not None) and not roster.is_enumerable:
-        raise InvalidInput(f"arms can join or retire in a list of arms, got {state.learner.measured_arms.description}.")
-    if gone := [roster.label(key) for key in retired if not roster.is_present(key)]:
-        raise InvalidInput(f"arm {gone[0]} is retired already.")
+    if why := next(_not_changed(state, join, retired, changes), None):
+        raise InvalidInput(why)
     joined, options = None if join is None else _joined(roster, join), changed_options(state.options, changes)
     if not state.stopped and state.can_ask and not (joined or retired) and options == state.options:
         raise InvalidInput(
@@ -435,6 +427,19 @@ def next_era(state: "State", join: Any, retired: Sequence[ArmKey], changes: Mapp
     if (retired or joined) and (kept := [name for name in of_arms if name not in changes]):
         raise InvalidInput(f"`{kept[0]}` has one number for each arm, and the arms change; pass it again for all arms.")
     return {"joined": joined, "retired": retired, "options": _with_own_order(state, options, changes)}
+
+
+def _not_changed(state: "State", join: Any, retired: Sequence[ArmKey], changes: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what these changes would touch that stays as it is."""
+    roster = state.roster
+    if state.learner.spec.items:
+        yield "a study of a pool has one era, in which every item is asked once in random order; begin another study."
+    if "earlier" in changes:
+        yield "`earlier` is fixed when a study begins: in later eras results from before are guidance."
+    if (retired or join is not None) and not roster.is_enumerable:
+        yield f"arms can join or retire in a list of arms, got {state.learner.measured_arms.description}."
+    if gone := [roster.label(key) for key in retired if not roster.is_present(key)]:
+        yield f"arm {gone[0]} is retired already."
 
 
 def needs_order(options: Mapping[str, Any]) -> bool:
