@@ -45,7 +45,7 @@ corrections and decisions. Several people or machines use a study at once, and n
 | 2 | misuse: one line on standard error says what was needed, what came, and what to do |
 | 3 | not decided yet (`run`, `best`, `certificate`) |
 | 4 | the answer is withdrawn: the data contradict the model, or the noise given (`run`, `best`, `certificate`) |
-| 5 | this version cannot check all of a certificate: another version made it, in other words (`verify`) |
+| 5 | not all of a certificate can be checked: another version worded it, or planned other blocks (`verify`) |
 """
 
 JSON = """\
