@@ -1,12 +1,13 @@
 """The simulation of phased methods by the sums of their phases."""
 
+import json
 from functools import partial
 
 import numpy as np
 import pytest
 
 import surepick as sp
-from benchmarks.fixed_budget import PUBLISHED, phased_answer
+from benchmarks.fixed_budget import OUT, PUBLISHED, apart, phased_answer
 from surepick.algorithms.budget import PhasedBudget
 from surepick.simulation import problems
 from surepick.types import Array, IntArray
@@ -53,3 +54,14 @@ def test_sums_of_phases_give_the_answers_of_a_learner(name: str) -> None:
         assert (best, n) == (learner.decision.best, learner.decision.n_pulls)
         answers.add(best)
     assert len(answers) > 1  # else any method would agree
+
+
+def test_wrong_answers_are_those_of_another_implementation() -> None:
+    """81 shares, all within three combined standard errors; their mean square is that of chance."""
+    found = json.loads(OUT.read_text("utf-8"))
+    distances = np.array([*apart(found).values()])
+    assert len(distances) == 81
+    assert np.abs(distances).max() <= 3.0
+    assert 0.7 < np.mean(distances**2) < 1.4
+    found["soare10"]["halving"]["1010"]["wrong"] += 0.05
+    assert apart(found)["soare10", "halving", "1010"] > 3.0
