@@ -62,6 +62,7 @@ class PepsSampler(Sampler):
     def __init__(self, options: Peps, task: Task) -> None:
         self._options, self._noise_std = options, task.noise_std
         self._X = task.arms.gather(range(task.arms.n_arms))  # whitened: the G-optimal design has information I
+        self._Z = task.rivals.gather(range(task.rivals.n_arms))  # the candidates: the arms, unless others are given
         self._start, self._design = task.spanning, task.rows.design
         self._rng = np.random.default_rng(task.seed)
         self._learner = AdaHedge(len(self._X))
@@ -85,7 +86,7 @@ class PepsSampler(Sampler):
         F, found, n_found = self._noise_std * estimate.factor(), [], 0
         for _ in range(math.ceil(self._options.most_draws / AT_ONCE)):
             drawn = theta + self._rng.standard_normal((AT_ONCE, len(F))) @ F.T
-            found.append(drawn[np.argmax(drawn @ self._X.T, axis=1) != leader])
+            found.append(drawn[np.argmax(drawn @ self._Z.T, axis=1) != leader])
             n_found += len(found[-1])
             if n_found >= self._options.n_draws:
                 return np.concatenate(found)[: self._options.n_draws]
@@ -93,7 +94,7 @@ class PepsSampler(Sampler):
 
     def _closest(self, estimate: LeastSquares, theta: np.ndarray, leader: int) -> np.ndarray:
         """Return the closest parameter (1, d) under which the leader is not best."""
-        Y, A_inv = self._X[leader] - self._X, estimate.A_inv
+        Y, A_inv = self._Z[leader] - self._Z, estimate.A_inv
         gaps, squares = np.maximum(Y @ theta, 0.0), np.einsum("ij,jk,ik->i", Y, A_inv, Y)
         costs = np.divide(gaps**2, squares, out=np.full(len(Y), np.inf), where=squares > 0.0)
         rival = int(np.argmin(costs))

@@ -111,3 +111,17 @@ def test_problems_are_rows_with_a_fit(make: Callable[[], sp.problems.Problem], s
     assert problem.X.shape == shape
     assert (problem.X[:, 0] == 1.0).all()
     assert problem.min_gap > 0.0
+
+
+def test_peps_compares_candidates() -> None:
+    """The arms as candidates in another order are the same problem, so the same arms are pulled."""
+    problem = sp.problems.soare(2, angle=0.5)
+    asked = []
+    for candidates in (None, problem.X[::-1]):
+        learner = sp.create_learner(new_paper.Peps(), problem.X, candidates=candidates, noise_std=1.0, delta=1e-9)
+        rng = np.random.default_rng(0)
+        for _ in range(60):
+            (arm,) = learner.next_arms(1)
+            learner.tell(arm, problem.X[arm] @ problem.theta + rng.standard_normal())
+        asked.append([arm for arm, _ in learner.history])
+    assert asked[0] == asked[1]

@@ -86,6 +86,42 @@ def test_the_examples_keep_the_contract() -> None:
     check_rule(Precision(half_width=0.5))
 
 
+@dataclass(frozen=True, kw_only=True)
+class PullsLeader:
+    """The leader in turn with the other arms; with `looks`, by the row of its number."""
+
+    looks: bool = False
+
+    def compose(self, task: Task) -> tuple[Sampler, Rule]:
+        """Return the parts."""
+        return LeaderSampler(task, looks=self.looks), sp.stopping.Evidence()
+
+
+class LeaderSampler(Sampler):
+    """Takes the number of a candidate for that of an arm."""
+
+    def __init__(self, task: Task, *, looks: bool) -> None:
+        self._X, self._looks, self._arm = task.rows.gather(range(task.rows.n_arms)), looks, 0
+
+    def open(self, context: SamplerContext) -> int:
+        """Choose one arm."""
+        self._arm = context.n_asked % len(self._X)
+        if context.leader is not None and context.n_asked % 2:
+            self._arm = int(np.argmax(self._X @ self._X[context.leader])) if self._looks else context.leader
+        return 1
+
+    def next(self) -> int:
+        """Return it."""
+        return self._arm
+
+
+@pytest.mark.parametrize("looks", [False, True])
+def test_a_leader_that_is_taken_for_an_arm_is_caught(looks: bool) -> None:
+    """Only with candidates of its own can it be seen; an algorithm that refuses them passes."""
+    with pytest.raises(AssertionError, match=r"with `candidates` .* `context.leader` is the number of a candidate"):
+        check_algorithm(PullsLeader(looks=looks))
+
+
 def test_the_example_that_pulls_the_leader_refuses_candidates() -> None:
     """The leader is the number of a candidate, which would be taken for the number of an arm."""
     with pytest.raises(sp.InvalidInput, match="HalfLeader pulls the leader: no `candidates`"):

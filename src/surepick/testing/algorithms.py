@@ -45,10 +45,11 @@ def check_algorithm(
     """Check that an algorithm keeps the contract of all algorithms.
 
     All random numbers are seeded, so an algorithm that passes once passes always. The checks, in this order: every arm
-    asked for is an arm; `exact` of the rule changes nothing; equal seeds ask for equal arms; a batch equals single
-    asks; results told inside a block change none of its arms; failed asks come again; a replayed log gives the same
-    learner bit for bit; the answer is right with late and lost results; and, if the guarantee is "proved", at most 10
-    of 30 answers at delta = 0.05 are wrong on a hard instance, in runs of at most 150 pulls.
+    asked for is an arm, also with candidates that are not the arms, unless these are refused; `exact` of the rule
+    changes nothing; equal seeds ask for equal arms; a batch equals single asks; results told inside a block change none
+    of its arms; failed asks come again; a replayed log gives the same learner bit for bit; the answer is right with
+    late and lost results; and, if the guarantee is "proved", at most 10 of 30 answers at delta = 0.05 are wrong on a
+    hard instance, in runs of at most 150 pulls.
 
     The last two fail with probability at most 1e-6 on an algorithm that keeps its guarantee. That is no proof: the last
     one finds an algorithm that stops within 150 pulls without evidence (with probability 0.95 if half of its answers
@@ -81,7 +82,16 @@ def check_algorithm(
     if budget is not None and budget < LEAST_BUDGET:
         raise InvalidInput(f"`budget` must be at least {LEAST_BUDGET}, which the checks spend, got {budget}.")
     trial = Trial(algorithm, lambda: arms, theta, noise_std, epsilon, budget)
-    for check in (_asks_arms, _exact_changes_nothing, _same_seed, _batches, _blocks_fixed, _failures, replays):
+    for check in (
+        _asks_arms,
+        _knows_candidates,
+        _exact_changes_nothing,
+        _same_seed,
+        _batches,
+        _blocks_fixed,
+        _failures,
+        replays,
+    ):
         check(trial)
     right_answer(trial, max_pulls)
     _error_rate(trial)
@@ -131,12 +141,12 @@ class Trial:
             theta = rng.standard_normal(self.arms.dim) if self.is_vectors else 10.0 * noise_std * clear(self.rows, rng)
         self.theta = np.asarray(theta, dtype=np.float64)
 
-    def learner(self, *, delta: float, seed: int = 0) -> Learner:
+    def learner(self, *, delta: float, seed: int = 0, candidates: Array | None = None) -> Learner:
         """Return a fresh learner."""
         options: dict[str, Any] = {"noise_std": self.noise_std, "epsilon": self.epsilon, "seed": seed}
         if self.budget is not None:
             options |= {"budget": self.budget, "goal": "fixed-budget"}
-        return create_learner(self.algorithm, self.make(), delta=delta, **options)
+        return create_learner(self.algorithm, self.make(), candidates=candidates, delta=delta, **options)
 
     def mean(self, arm: Any) -> float:
         """Return the mean reward of an arm."""
@@ -197,6 +207,25 @@ def _asks_arms(trial: Trial) -> None:
             else:
                 assert 0 <= arm < len(trial.rows), f"{arm} is not a row number of {len(trial.rows)} arms"
             learner.tell(arm, measure(arm))
+
+
+def _knows_candidates(trial: Trial) -> None:
+    """Check that no number of a candidate is taken for that of an arm."""
+    if trial.is_vectors:
+        return
+    # The best of them, of either sign, comes after as many small ones as there are arms: no arm has its number.
+    candidates = np.concatenate([0.1 * trial.rows, trial.rows, -trial.rows])
+    try:
+        learner = trial.learner(delta=1e-9, candidates=candidates)
+    except InvalidInput:  # without candidates it was made: the algorithm or its rule refuses them
+        return
+    try:
+        trial.drive(learner, 40, seed=1)
+    except (InvalidInput, IndexError) as error:
+        raise AssertionError(
+            f"with `candidates` that are not the arms: {error} `context.leader` is the number of a candidate, whose "
+            "row is in `task.rivals`; if the sampler needs an arm, refuse such a task by a method `unsupported(task)`"
+        ) from error
 
 
 def _exact_changes_nothing(trial: Trial) -> None:
