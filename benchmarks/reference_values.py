@@ -128,19 +128,21 @@ REFERENCES: Mapping[str, Reference] = {
 }  # fmt: skip
 """By algorithm. Another implementation was written from the paper's text, without a look at this one."""
 NONE: Mapping[str, str] = {
-    "alba": "the paper shows its results as a chart; the tests hold phases, estimates and widths against the formulas",
-    "explore-verify": "the paper has no experiment; the tests hold every step against the formulas",
-    "h-rage": "no instance of the paper is known in full; the tests compare its pulls with those of a short version",
-    "rounds": "section 4 of Jedra and Proutiere (2020) prints no figure; its pulls stand beside a proved lower bound",
+    "alba": "the paper shows its results as a chart. The tests compare phases, estimates and widths with the formulas.",
+    "explore-verify": "the paper has no experiment. The tests compare every step with the formulas.",
+    "h-rage": "no instance of the paper is known in full. The tests compare its pulls with those of a short version.",
+    "rounds": (
+        "section 4 of Jedra and Proutiere (2020) prints no figure. We compare its pulls with a proved lower bound."
+    ),
     "track-and-stop": (
-        "the published figures are for yes-or-no rewards and their divergence; the tests hold weights, tracking and "
-        "threshold against the formulas"
+        "the published figures are for yes-or-no rewards and their divergence. The tests compare weights, tracking "
+        "and threshold with the formulas."
     ),
     "xy-adaptive": (
-        "the published figures (Wang, Tzeng and Proutiere 2021) come of phases that are shorter than the paper's, "
-        "since the public code divides by the pulls twice; ours needs 1.6 to 2.7 times as many"
+        "the published figures (Wang, Tzeng and Proutiere 2021) come from phases that are shorter than the "
+        "paper's, since the public code divides by the pulls twice. Ours needs 1.6 to 2.7 times as many pulls."
     ),
-    "xy-static": "the paper shows its results as a chart; the tests hold the design against brute force",
+    "xy-static": "the paper shows its results as a chart. The tests compare the design with a brute-force search.",
 }
 """Why an algorithm has no reference value."""
 

@@ -1,6 +1,7 @@
 """Settings shared by every test."""
 
 import os
+import signal
 from typing import Any
 
 from hypothesis import HealthCheck, settings
@@ -14,6 +15,10 @@ __all__ = ["postgres_server", "postgres_url", "pytest_configure", "pytest_unconf
 # Read by Dask when it is imported, here and in the processes that it starts; its own limit is 30 s.
 os.environ["DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT"] = f"{LIMIT:.0f}s"
 os.environ["DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP"] = f"{LIMIT:.0f}s"
+
+# A shell that starts tests in the background lets them ignore Ctrl-C, and what they start would ignore it too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Examples are derived from the test itself, so a run that passes once passes always; set
 # HYPOTHESIS_PROFILE=explore to look for new ones. Neither is limited in time: timing belongs to the benchmarks.

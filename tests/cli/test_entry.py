@@ -192,7 +192,7 @@ def test_a_sheet_goes_out_and_comes_back(bench: Path, here: Here) -> None:
 
 def test_a_sheet_is_not_written_over(bench: Path, here: Here) -> None:
     """A file of another kind stays, and so does a sheet with values that are not told yet."""
-    assert "is no sheet of asks of this study" in here(bench, "ask", "--output", "mixes.csv").stderr
+    assert "is not a sheet of asks of this study" in here(bench, "ask", "--output", "mixes.csv").stderr
     assert (bench / "mixes.csv").read_text() == MIXES
     here(bench, "ask", "-n", "2", "--output", "asks.xlsx")
     filled(bench / "asks.xlsx", {1: 5.5})

@@ -148,7 +148,7 @@ def identify(
     learner = create_learner(algorithm, arms, candidates=candidates, **options)
     if audit:
         check_audit(learner.noise_model, learner.arms, learner.task.pool)
-        if learner.task.spends_all:
+        if learner.spec.goal == "fixed-budget":
             raise InvalidInput(f'`audit` must be 0 with goal="fixed-budget", which spends all pulls, got {audit!r}.')
     if isinstance(history, History):
         _replay(learner, history)

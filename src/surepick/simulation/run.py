@@ -274,7 +274,7 @@ def run_with(
     seconds = time.thread_time() - start
     decision = learner.decision
     # The answer to a fixed budget comes with its end, proved or not.
-    is_spent = learner.task.spends_all and learner.state.is_spent and learner.state.ledger.is_settled
+    is_spent = learner.spec.goal == "fixed-budget" and learner.state.is_spent and learner.state.ledger.is_settled
     stopped = bool(decision.stopped or is_spent) and not (job.audit and decision.guarantee == "withdrawn")
     return Outcome(
         problem=instance.problem.name,

@@ -80,7 +80,9 @@ def values_in(value: Any) -> list[Any]:
     is_one = not isinstance(value, Iterable) or isinstance(value, str | bytes) or getattr(value, "ndim", 1) == 0
     values = [value] if is_one else list(value)
     if value is None or not values:
-        raise InvalidInput("`value` must be a number, or a list of numbers; an ask without a value can `fail`.")
+        raise InvalidInput(
+            f"`value` must be a number, or a list of at least one number, got {value!r}; an ask without a value can `fail`."
+        )
     return values
 
 
