@@ -81,7 +81,8 @@ def values_in(value: Any) -> list[Any]:
     values = [value] if is_one else list(value)
     if value is None or not values:
         raise InvalidInput(
-            f"`value` must be a number, or a list of at least one number, got {value!r}; an ask without a value can `fail`."
+            f"`value` must be a number, or a list of at least one number, got {value!r}; an ask without a value can "
+            "`fail`."
         )
     return values
 
