@@ -211,11 +211,11 @@ def test_equal_arms_are_refused_where_several_are_sought() -> None:
 def test_evidence_is_that_of_the_team_that_is_shown() -> None:
     """After every result of near ties, with the team changing between blocks: finite, and p above 0, until the end."""
     means, n_changes = np.array([0.02, 0.01, 0.0]), 0
-    for seed in range(25):
+    for seed in range(12):
         rng = np.random.default_rng([4, seed])
         learner = sp.create_learner("lazy-track-and-stop", np.eye(3), m=2, noise_std=1.0, seed=seed)
         team: set[int] = set()
-        while not learner.stopped and learner.estimate.n_pulls < 150:
+        while not learner.stopped and learner.estimate.n_pulls < 80:
             (arm,) = learner.next_arms()
             learner.tell(arm, float(means[arm] + rng.standard_normal()))
             decision = learner.decision
@@ -224,7 +224,7 @@ def test_evidence_is_that_of_the_team_that_is_shown() -> None:
                 team = set(decision.best)
                 assert math.isfinite(decision.evidence)
                 assert learner.snapshot.p_value > 0.0
-    assert n_changes > 12
+    assert n_changes > 6
 
 
 def _told(learner: sp.Learner, X: Array, theta: Array, n: int) -> sp.Learner:
