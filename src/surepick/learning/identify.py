@@ -184,7 +184,7 @@ class _Session:
         self._learner, self._identity = learner, learner.identity
         """Read now: arms that can no longer be read later must not take the rewards with them."""
         self._pull: Callable[..., float | tuple[float, Any]] = pull
-        self._on_pull, self._audit = on_pull, audit
+        self._on_pull, self._audit, self._has_items = on_pull, audit, bool(learner.spec.items)
         self._untold: tuple[Arm, Any] | None = None
         """An arm, and its reward on the way to the learner, alone or with a group."""
         self._n_pulled = 0
@@ -239,16 +239,16 @@ class _Session:
         n_skipped = 0
         while (self._learner.n_planned if is_check else not self._learner.stopped) and self._n_pulled < limit:
             try:
-                asked = self._next()
+                asked = self._next_item() if self._has_items else self._learner.next_arms()
             except Exception as error:
                 raise self._blamed(error, "planning the next pull failed:") from error
             # By what `history` had to say, once it was clear that no more of it comes; or the budget is spent.
             if not asked or (self._learner.stopped and not is_check):
                 break
-            arm = asked[0][0]
+            arm = asked[0]
             self._n_pulled += not is_check
             try:
-                reward, group = self._measure(*asked[0])
+                reward, group = self._measure(*asked)
             except Skipped:
                 self._is_outside = False
                 self._learner.fail(arm)
@@ -272,12 +272,9 @@ class _Session:
                 return False
         return True
 
-    def _next(self) -> list[tuple[Any, ...]]:
-        """Return the next arm, with its item if there is a pool; none if the budget is spent."""
-        learner = self._learner
-        if learner.spec.items:
-            return [(ask.arm, ask.item) for ask in learner.next_asks()]
-        return [tuple(arms)] if (arms := learner.next_arms()) else []
+    def _next_item(self) -> list[Any]:
+        """Return the next arm of a pool and its item; nothing if the budget is spent."""
+        return [part for ask in self._learner.next_asks() for part in (ask.arm, ask.item)]
 
     def _measure(self, arm: Arm, *item: int | str) -> tuple[float, GroupLabel]:
         self._is_outside = True

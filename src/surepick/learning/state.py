@@ -401,7 +401,9 @@ class LearnerState:
         settlement = self._settlement
         is_judged = settlement.n_settled >= self._n_judged and not self._unseen
         found = settlement if is_judged else self.settled
-        return found.stopped and (not self._spends_all or self._has_spent(found))
+        verdict = found.verdict
+        has_stopped = verdict is not None and verdict.stopped
+        return has_stopped and (not self._spends_all or self._has_spent(found))
 
     def _has_spent(self, found: Settlement) -> bool:
         """Return whether the budget is spent, all results are in, and the best estimate is the answer of the rule."""
