@@ -304,7 +304,9 @@ class Plans:
 
     def _draw(self) -> int:
         """Return the sampler's next arm."""
-        arm = (sampler := self.sampler).next()
+        if self._behind:
+            self.catch_up()
+        arm = (sampler := self._sampler).next()
         return arm if type(arm) is int and 0 <= arm < self._n_arms else checked_arm(arm, sampler, self._n_arms)
 
     def _within_budget(self, length: int, whole: float) -> tuple[list[int], bool]:

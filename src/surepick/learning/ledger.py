@@ -226,7 +226,7 @@ class Ledger:
         newest, number = self._newest, AskNumber(self.n_asked)
         if group:
             self.has_labels = True
-        if newest is not None and not newest.left:
+        if newest is not None and len(newest.arms) == newest.length:
             newest = None
         if newest is None and self._failed:
             ask = self._failed.popleft()
