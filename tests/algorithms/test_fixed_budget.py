@@ -283,19 +283,17 @@ def test_the_bound_is_the_sum_of_the_proof() -> None:
 def test_errors_of_pulls_fixed_in_advance(means: list[float], factor: float) -> None:
     """Exact for two candidates, at most the bound for more, and by far more where the noise is larger than told.
 
-    300 runs, and the exact binomial limits of the bound (false alarm 1e-6).
+    100 runs, and the exact binomial limits of the bound (false alarm 1e-3).
     """
-    n = len(means)
+    n, n_runs = len(means), 100
     plain = problems.unit_basis(means)
     bound = static_error_bound(plain.gaps, np.full(n, 2.0 / 30))
     wrong = []
     for noise_std in (1.0, 3.0):
         problem = Problem(X=plain.X, theta=plain.theta, noise_std=noise_std, name="fixed")
         options: dict[str, Any] = {"budget": 30 * n, "goal": "fixed-budget", "noise_std": 1.0, "n_jobs": 1}
-        wrong.append(sp.simulate(problem, "uniform", n_runs=300, seed=9, **options).n_errors)
-    least, most = (
-        int(limit) for limit in (binom.ppf(FALSE_ALARM, 300, bound / factor), binom.isf(FALSE_ALARM, 300, bound))
-    )
+        wrong.append(sp.simulate(problem, "uniform", n_runs=n_runs, seed=9, **options).n_errors)
+    least, most = binom.ppf(1e-3, n_runs, bound / factor), binom.isf(1e-3, n_runs, bound)
     assert least <= wrong[0] <= most < wrong[1]
 
 

@@ -15,7 +15,7 @@ from surepick.simulation.problems import Problem
 from surepick.types import Array, IntArray
 from tests.tasks import AnyLearner, interval_of
 
-N_RUNS = 300
+N_RUNS = 150
 UNEQUAL = problems.soare_unequal(2, angle=0.3, quiet=0.4)
 LOW, HIGH = float(np.min(UNEQUAL.noise_std)), float(np.max(UNEQUAL.noise_std))
 TOLD: dict[str, Any] = {"variant": "paper", "noise_std": HIGH, "least_noise_std": LOW}
@@ -95,7 +95,7 @@ def phases_of(learner: Learner) -> Any:
 
 
 def test_pulls_are_those_of_a_short_version_and_ignored_weights_would_show(monkeypatch: pytest.MonkeyPatch) -> None:
-    """300 runs each, seeds 0 to 299: within 3 combined standard errors, which chance breaks in 0.3 % of such tests.
+    """150 runs each, seeds 0 to 149: within 3 combined standard errors, which chance breaks in 0.3 % of such tests.
 
     The broken version takes the greatest noise for every arm, so it neither prefers quiet arms nor weighs results.
     """
