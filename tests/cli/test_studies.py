@@ -298,13 +298,14 @@ def test_a_mistake_is_one_line(paints: Shell) -> None:
 
 
 def test_several_asks_are_given_up_at_once(paints: Shell) -> None:
-    """With one reason; of an ask that has a result the measurement is named that may be void."""
+    """With one reason, all or none; of an ask that has a result the measurement is named that may be void."""
     paints("ask", "-n", "4")
     paints("tell", "1", "0.5")
     done = paints("fail", "2", "3", "--reason", "plate dropped")
     assert [line.partition(" (")[0] for line in done.out.splitlines()] == ["Ask 2", "Ask 3"]
     assert [one["id"] for one in paints("pending", "--format", "json").json] == [4]
-    refused = paints("fail", "1")
+    refused = paints("fail", "4", "1")
+    assert [one["id"] for one in paints("pending", "--format", "json").json] == [4]
     assert "ask 1 has a result; surepick void measurement 1 if it does not count." in refused.err
     assert "begin anew" not in paints("create", "paints.csv").err
 

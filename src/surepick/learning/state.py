@@ -401,7 +401,7 @@ class LearnerState:
         settlement = self._settlement
         is_judged = settlement.n_settled >= self._n_judged and not self._unseen
         found = settlement if is_judged else self.settled
-        verdict = found.verdict
+        verdict = found.verdict  # not `found.stopped`: every pull asks twice
         has_stopped = verdict is not None and verdict.stopped
         return has_stopped and (not self._spends_all or self._has_spent(found))
 

@@ -160,7 +160,7 @@ class EigenvalueFloor:
         """Return whether the floor surely holds after t pulls; computes no eigenvalue."""
         # The smallest eigenvalue only grows: a value computed earlier is a lower bound. Right after A0 it can equal the
         # floor, and rounding must not decide.
-        return self._smallest >= (1.0 - 1e-9) * (self._c * math.sqrt(t))
+        return self._smallest >= (1.0 - 1e-9) * self.value(t)
 
     def due(self, A: Array, t: int) -> int | None:
         """Return the arm of A0 that must be pulled now, None if the information A of t pulls suffices."""

@@ -24,7 +24,7 @@ from surepick.learning.questions import (
 from surepick.study.eras import Key, earlier_of, plain_key
 from surepick.study.events import Kind
 from surepick.study.log import LogTransaction
-from surepick.study.state import AskRecord, Measurement, State
+from surepick.study.state import AskRecord, AskState, Measurement, State
 from surepick.study.views import reason_for
 
 BINARY_HERE = 'rewards="binary", here by study.reopen(rewards="binary", reason="pass/fail")'
@@ -136,6 +136,15 @@ def find_ask(state: State, ask: int | StudyAsk) -> AskRecord:
         raise InvalidInput(f"there is no ask {id_!r}; {f'the open asks are {shown}' if shown else 'no ask is open'}.")
     if isinstance(ask, StudyAsk) and ask.arm != one.arm:
         raise Conflict(f"ask {one.id} is of arm {state.catalog.label(one.arm)} in this study, got one of {ask.name}.")
+    return one
+
+
+def find_untold(state: State, ask: int | StudyAsk) -> AskRecord:
+    """Return the record of an ask without a result, which can be given up."""
+    one = find_ask(state, ask)
+    if one.state is AskState.TOLD:
+        results = ", ".join(map(str, one.results))
+        raise Conflict(f"ask {one.id} has a result; `void` measurement {results} if it does not count.")
     return one
 
 

@@ -17,7 +17,7 @@ from surepick._texts import html_table
 from surepick._version import __version__
 from surepick.arms.tables.sources import open_table
 from surepick.core.checks import check_count
-from surepick.errors import Conflict, EntryWarning, InvalidInput, SurepickError
+from surepick.errors import EntryWarning, InvalidInput, SurepickError
 from surepick.learning.groups import GroupLabel, group_label, refuse_relabelling
 from surepick.learning.learner import Learner
 from surepick.learning.progress import facts
@@ -202,10 +202,7 @@ class Study:
     def fail(self, ask: "int | StudyAsk", *, reason: str = "", worker: str | None = None) -> None:
         """Give up an ask: another worker gets it. For any reason but the value: a value that was seen must be told."""
         with self._writing(worker) as transaction:
-            one = requests.find_ask(transaction.state, ask)
-            if one.state is AskState.TOLD:
-                results = ", ".join(map(str, one.results))
-                raise Conflict(f"ask {one.id} has a result; `void` measurement {results} if it does not count.")
+            one = requests.find_untold(transaction.state, ask)
             if one.state is AskState.OPEN:
                 transaction.write(Kind.FAILED, ask=one.id, reason=check_text("reason", reason))
 

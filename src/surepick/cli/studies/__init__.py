@@ -187,7 +187,7 @@ def group_flags(study: "Study") -> list[str]:
     A study with offsets of groups needs the label of every measurement. Its last label says which factors it has.
     """
     state = study.state
-    if study.learner.spec.groups != "offset" or state.group_by is not None:
+    if not study.learner.spec.has_offsets or state.group_by is not None:
         return []
     last = next((one.group for one in reversed(state.measurements) if one.group), (("day", ""),))
     levels = [factor.upper() if factor == FACTOR else f"{factor}={factor.upper()}" for factor, _ in last]

@@ -621,7 +621,11 @@ def fail(
     where: StudyOptions,
 ) -> int:
     """Give up asks; the study asks for them again. Once you have seen a value, you must tell the value."""
+    from surepick.study.requests import find_untold  # noqa: PLC0415 (`--help` stays quick)
+
     with where.loaded() as study:
+        for ask in asks:  # all or none
+            find_untold(study.state, ask)
         were_open = {ask for ask in asks if ask in study.state.open}
         if were_open and not reason and sys.stdin.isatty():
             reason = _typed("Why is it given up? The log keeps the reason, and certificates show it: ")
